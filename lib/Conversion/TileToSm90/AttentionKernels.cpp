@@ -52,6 +52,8 @@ static void readCodes(tile::AttendOp attend, AttentionProblem &problem) {
   problem.codedRowBytes = bytes(attend.getScales());
   for (Value keys : attend.getKeys())
     problem.codedRowBytes += bytes(keys);
+  if (attend.getValues())
+    problem.codedRowBytes += bytes(attend.getValues());
   problem.hasRopeCodes =
       attend.getKeys().size() > 1 && isa<Float8E4M3FNType>(attend.getStorageType(1));
 }

@@ -2,6 +2,7 @@
 // RUN: mla-opt %s --convert-mla-to-tile=target=cpu --canonicalize --cse | FileCheck %s
 // RUN: mla-opt %s --mla-fuse-grouped-append --convert-mla-to-tile=target=cpu --canonicalize --cse | FileCheck %s --check-prefix=FUSED
 // RUN: mla-opt %s --mla-fuse-grouped-append --convert-mla-to-tile=target=sm90 --canonicalize --cse | FileCheck %s --check-prefix=FUSED
+// RUN: mla-opt %s --mla-lower-to-tile=target=sm90 --tile-plan-schedules --tile-swap-operands --convert-tile-to-sm90 2>/dev/null | FileCheck %s --check-prefix=STREAM
 
 // Keys and values of heads as codes, with a scale of the layer each: they are elements 0 and 1 of one
 // buffer. Both appends divide what was rounded to the activations' type; attention multiplies.
@@ -43,3 +44,16 @@ func.func @step(%q: tensor<?x4x64xbf16> {mla.input = "q"}, %k: tensor<?x2x64xbf1
 
 // CHECK: tile.kernel @grouped_attention
 // CHECK: tile.attend {{.*}} keys(%{{.*}} : memref<?x16x64xf8E4M3FN, {{.*}}values(%{{.*}} : memref<?x16x64xf8E4M3FN, {{.*}} scales(%{{.*}} : memref<?xf32>)
+
+// A block's keys and values come as codes; the consumer turns each ahead of its product, and releases
+// the block when both are products.
+// STREAM: sm90.kernel @grouped_attention
+// STREAM: %[[KEYS:.*]] = sm90.ring "keys" {{.*}}tiles = [<64x64xf8E4M3FN>, <64x64xf8E4M3FN>]>
+// STREAM: sm90.role "math"
+// STREAM: sm90.transform_codes %{{.*}} by %{{.*}} to %[[OPERAND:[0-9]*]] column 0
+// STREAM: sm90.barrier
+// STREAM: sm90.wgmma %[[OPERAND]], {{.*}} transpose_rhs
+// STREAM: sm90.transform_codes %{{.*}} by %{{.*}} to %[[VALUES:[0-9]*]] column 0
+// STREAM: sm90.barrier
+// STREAM: sm90.wgmma %[[VALUES]], {{.*}} transpose_lhs
+// STREAM: sm90.release %[[KEYS]]

@@ -267,6 +267,8 @@ std::string Matcher::chooseParts() {
                       .value_or(tile::getMachine(program.kernel).tuning.streamPartColumns);
   for (auto [index, load] : llvm::enumerate(program.keys)) {
     int64_t columns = getTileType(load->getResult(0)).getDimSize(1);
+    if (program.turnsBlocks) // all of it is turned at once
+      width = columns;
     for (int64_t column = 0; column < columns; column += width)
       program.parts.push_back(
           {static_cast<unsigned>(index), column, std::min(width, columns - column)});
@@ -299,8 +301,11 @@ std::string Matcher::chooseStages() {
   Tiles tiles{program.rows, 0, 0, 0, program.hasCodes(), program.countSides()};
   for (tile::LoadOp query : program.queries)
     tiles.queryPanels += countPanels(query);
-  for (Operation *keys : program.keys)
-    tiles.stagePanels += program.hasCodes() ? countCodePanels(keys) : countPanels(keys);
+  for (Operation *keys : program.keys) {
+    bool areCodes = program.hasCodes() || program.turnsBlocks;
+    tiles.stagePanels += areCodes ? countCodePanels(keys) : countPanels(keys);
+    tiles.turnedPanels += program.turnsBlocks ? countPanels(keys) : 0;
+  }
   program.kernel.walk([&](tile::DotOp dot) { tiles.outputPanels += dot.getTransposeLhs(); });
   const mlac::TargetDescription machine = tile::getMachine(program.kernel);
   if (tiles.heldRegisters() > machine.tuning.streamOutputRegisters)
@@ -371,6 +376,9 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
 /// What each consumer has for itself.
 static void createOwnTiles(ImplicitLocOpBuilder &b, const Program &program, Entry &entry) {
   tile::KernelOp kernel = program.kernel;
+  if (program.turnsBlocks)
+    for (Value operand : program.operands)
+      entry.turned.push_back(alloc(b, getSharedType(operand)));
   kernel.walk([&](Operation *op) {
     if (isa<tile::ReduceOp>(op))
       entry.scratch[op] = alloc(b, getScratchType(program));

@@ -102,8 +102,7 @@ static Operation *getScaleLoad(Value rows) {
   return reduce ? reduce.getSource().getDefiningOp() : nullptr;
 }
 
-/// The scalar that is the scale of all of a term's codes; null where rows have scales.
-static Value getOneScale(const Program &program, unsigned term) {
+Value stream::getOneScale(const Program &program, unsigned term) {
   Value scale = program.scales[term] ? findScale(program.scales[term], /*column=*/0) : Value();
   return scale && !isTile(scale) ? scale : Value();
 }
@@ -127,6 +126,27 @@ static std::string checkScales(const Program &program, unsigned term) {
   return "";
 }
 
+/// Whether `operand` has no product but that of the values.
+static bool areOwnValues(Value operand) {
+  return llvm::none_of(operand.getUsers(), [&](Operation *user) {
+    auto dot = dyn_cast<tile::DotOp>(user);
+    return dot && dot.getTransposeRhs();
+  });
+}
+
+/// Of keys and values of heads.
+static std::string checkHeads(const Program &program) {
+  if (llvm::is_contained(program.scales, Value()))
+    return "keys or values that are codes, of which the others are not";
+  for (unsigned term = 0; term < program.keys.size(); ++term) {
+    if (!getOneScale(program, term))
+      return "codes of heads that have not one scale";
+    if (program.getWidth(term) % sm90::kPanelColumns != 0)
+      return "codes of heads that are not whole panels of operands";
+  }
+  return "";
+}
+
 std::string stream::findOperands(Program &program) {
   Operation *loop = program.keys.front()->getParentOp();
   for (Operation *load : program.keys) {
@@ -145,6 +165,11 @@ std::string stream::findOperands(Program &program) {
     }
     program.operands.push_back(tile);
     program.scales.push_back(scale);
+  }
+  if (program.keys.size() == 2 && areOwnValues(program.operands[1]) &&
+      llvm::any_of(program.scales, [](Value scale) { return bool(scale); })) {
+    program.turnsBlocks = true;
+    return checkHeads(program);
   }
   if (!program.hasCodes())
     return llvm::none_of(program.scales, [](Value scale) { return bool(scale); })
@@ -494,8 +519,7 @@ Value CodeConsumer::emitLatent(Value queries, Value acc) {
     closeGroup();
     if (inFlight > 1)
       sm90::WgmmaWaitOp::create(b, TypeRange(), /*pending=*/1, ValueRange());
-    Value keys =
-        turn(codes, scales.empty() ? Value() : scales[column / sm90::kCodePanelColumns]);
+    Value keys = turn(codes, scales.empty() ? Value() : scales[column / sm90::kCodePanelColumns]);
     if (int64_t ahead = column + sm90::kPanelColumns; ahead < getHalfColumns())
       codes = takeCodes(ahead);
     // Its other threads multiply values out of all rows.

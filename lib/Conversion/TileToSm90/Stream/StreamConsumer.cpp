@@ -8,6 +8,8 @@
 
 #include "Stream/StreamConsumer.h"
 
+#include "mla/Dialect/Sm90/IR/Sm90CodeOps.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/SetVector.h"
@@ -21,6 +23,7 @@ void Consumer::barrier() {
   sm90::BarrierOp::create(b);
   written = operandsRead = keysRead = false;
   scratchUsed.clear();
+  turnedRead.clear();
 }
 
 void Consumer::settle() {
@@ -28,11 +31,17 @@ void Consumer::settle() {
     barrier();
 }
 
-void Consumer::beginRegion() { operandsRead = true; }
+void Consumer::beginRegion() {
+  operandsRead = true;
+  for (unsigned term = 0; term < entry.turned.size(); ++term)
+    turnedRead.insert(term);
+}
 
 void Consumer::emit(Operation *op) {
   if (op == program.sides)
     return emitSide(number);
+  if (program.transforms.contains(op))
+    return;
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](scf::ForOp loop) { emitFor(loop); })
       .Case([&](scf::IfOp branch) { emitIf(branch); })
@@ -45,8 +54,12 @@ void Consumer::emit(Operation *op) {
       .Case<tile::LoadPagedOp, tile::LoadRowsOp>([&](Operation *load) {
         auto index = llvm::find(program.keys, load) - program.keys.begin();
         shared[load->getResult(0)] = getTile(entry.keyRing, keyStage, index);
-        if (index == 0)
+        if (program.turnsBlocks)
+          shared[program.operands[index]] = entry.turned[index];
+        if (index == 0) {
           awaited.clear();
+          turned.clear();
+        }
       })
       .Case([&](tensor::ExtractSliceOp slice) {
         int64_t column = slice.getStaticOffset(1), columns = slice.getType().getDimSize(1);
@@ -74,6 +87,13 @@ void Consumer::awaitQueries() {
   for (auto [index, load] : llvm::enumerate(program.queries))
     shared[load->getResult(0)] =
         getTile(entry.queryRing, queryStage, number * program.queries.size() + index);
+  if (!program.turnsBlocks)
+    return;
+  // Scales are of memory that kernels before may have written, and the same for all blocks.
+  if (program.waits)
+    sm90::WaitDependencyOp::create(b);
+  for (unsigned term = 0; term < program.keys.size(); ++term)
+    (void)cloner.get(getOneScale(program, term));
 }
 
 /// What rows start from may come from the kernels before.
@@ -95,6 +115,7 @@ void Consumer::emitReduce(tile::ReduceOp reduce) {
                                         cloner.get(reduce.getSource()), scratch, /*dim=*/0);
   cloner.map(reduce.getResult(), result);
   operandsRead = keysRead = false;
+  turnedRead.clear();
   scratchUsed.clear();
   scratchUsed.insert(scratch);
 }
@@ -177,8 +198,9 @@ Value Consumer::multiply(Value lhs, Value rhs, Value acc, bool transposeLhs) {
 Value Consumer::emitScores(tile::DotOp dot, Value acc) {
   Value keys = shared.lookup(dot.getLhs()), queries = shared.lookup(dot.getRhs());
   for (auto [index, part] : llvm::enumerate(program.parts)) {
-    if (program.keys[part.tile]->getResult(0) != dot.getLhs())
+    if (program.operands[part.tile] != dot.getLhs())
       continue;
+    turnedRead.insert(part.tile);
     awaitPart(index);
     acc = multiply(slice(keys, part.column, part.columns),
                    slice(queries, part.column, part.columns), acc, /*transposeLhs=*/false);
@@ -190,6 +212,9 @@ Value Consumer::emitScores(tile::DotOp dot, Value acc) {
 Value Consumer::emitOutput(tile::DotOp dot, Value acc) {
   Value values = shared.lookup(dot.getLhs()), weights = shared.lookup(dot.getRhs());
   operandsRead = true;
+  for (unsigned term = 0; term < entry.turned.size(); ++term)
+    if (program.keys[term] == getLoad(dot.getLhs()))
+      turnedRead.insert(term);
   return multiply(values, weights, acc, /*transposeLhs=*/true);
 }
 
@@ -207,6 +232,8 @@ void Consumer::zeroTail(tile::LoadPagedOp keys, Value tile) {
   auto branch = scf::IfOp::create(b, isShort, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
+  if (program.turnsBlocks)
+    sm90::BarrierOp::create(b); // others have stored these rows
   if (number == 0)
     sm90::ZeroRowsOp::create(b, tile, rows);
   written = true;
@@ -216,9 +243,30 @@ void Consumer::zeroTail(tile::LoadPagedOp keys, Value tile) {
 
 /// Copies without TMA have put zeros there.
 void Consumer::zeroTails(ArrayRef<Operation *> loads) {
-  for (Operation *load : loads)
+  for (Operation *load : loads) {
+    auto index = llvm::find(program.keys, load) - program.keys.begin();
     if (program.usesTma)
-      zeroTail(cast<tile::LoadPagedOp>(load), shared.lookup(load->getResult(0)));
+      zeroTail(cast<tile::LoadPagedOp>(load), shared.lookup(program.operands[index]));
+  }
+}
+
+void Consumer::turnBlocks(const Run &run) {
+  for (auto [index, operand] : llvm::enumerate(program.operands)) {
+    auto reads = [&](tile::DotOp dot) { return getLoad(dot.getLhs()) == program.keys[index]; };
+    if (llvm::none_of(run.dots, reads) || !turned.insert(index).second)
+      continue;
+    awaitPart(index);
+    if (turnedRead.contains(index))
+      barrier();
+    Value codes = getTile(entry.keyRing, keyStage, index), target = entry.turned[index];
+    Value scale = cloner.get(getOneScale(program, index));
+    for (int64_t column = 0; column < program.getWidth(index); column += sm90::kCodePanelColumns) {
+      int64_t columns = std::min(sm90::kCodePanelColumns, program.getWidth(index) - column);
+      sm90::TransformCodesOp::create(b, slice(codes, column, columns), scale, target,
+                                     b.getI64IntegerAttr(column));
+    }
+    written = true;
+  }
 }
 
 void Consumer::releaseKeys() {
@@ -226,11 +274,11 @@ void Consumer::releaseKeys() {
   keyStage = next(keyStage, entry.keyRing);
 }
 
-/// The load whose columns `tile` is.
-static Operation *getLoad(Value tile) {
+Operation *Consumer::getLoad(Value tile) const {
   if (auto slice = tile.getDefiningOp<tensor::ExtractSliceOp>())
     tile = slice.getSource();
-  return tile.getDefiningOp();
+  auto found = llvm::find(program.operands, tile);
+  return found == program.operands.end() ? nullptr : program.keys[found - program.operands.begin()];
 }
 
 void Consumer::emitRun(tile::DotOp first) {
@@ -242,8 +290,10 @@ void Consumer::emitRun(tile::DotOp first) {
     if (dot.getTransposeLhs())
       values.insert(getLoad(dot.getLhs()));
   for (auto [index, part] : llvm::enumerate(program.parts))
-    if (values.contains(program.keys[part.tile]))
+    if (values.contains(program.keys[part.tile]) && !program.hasCodes())
       awaitPart(index);
+  if (program.turnsBlocks)
+    turnBlocks(run);
   zeroTails(values.getArrayRef());
   publish();
   needsFence = true;

@@ -71,6 +71,10 @@ protected:
   /// What is done with a run's products when they are there, before others use them.
   virtual Value finish(mlir::tile::DotOp end, Value result) { return result; }
   virtual bool takes(mlir::tile::DotOp dot) const { return true; }
+  /// Makes operands of the codes that the run's products read.
+  void turnBlocks(const Run &run);
+  /// The load of the keys or values whose columns `tile` is.
+  Operation *getLoad(Value tile) const;
   virtual void zeroTails(mlir::ArrayRef<Operation *> loads);
   virtual void releaseKeys();
   Value multiply(Value lhs, Value rhs, Value acc, bool transposeLhs);
@@ -85,13 +89,15 @@ protected:
 
   llvm::DenseMap<Value, Value> shared; // tiles that lie in shared memory
   llvm::DenseSet<unsigned> awaited;    // parts of the block at hand
+  llvm::DenseSet<unsigned> turned;     // its operands that codes became already
   unsigned number = 0;                 // of consumers that share keys
   bool needsFence = false;             // before the next wgmma
 
   // Since the last barrier:
-  bool written = false;      // shared memory
-  bool operandsRead = false; // tiles of computed operands
-  bool keysRead = false;     // the block at hand
+  bool written = false;                // shared memory
+  bool operandsRead = false;           // tiles of computed operands
+  bool keysRead = false;               // the block at hand
+  llvm::DenseSet<unsigned> turnedRead; // operands that codes became
   llvm::DenseSet<Value> scratchUsed;
 };
 

@@ -9,7 +9,9 @@
 // Stream.cpp recognises the program and makes the entry; StreamProducer.cpp and
 // StreamConsumer.cpp each walk the program once (StreamRole.h). The producer keeps
 // of it the control flow, the scalars and the loads, the consumer everything, with
-// a wait in the place of each load. Of codes there are two consumers (StreamCodes.cpp).
+// a wait in the place of each load. Of latents that are codes there are two consumers
+// (StreamCodes.cpp); of keys and values of heads that are codes the one consumer makes a
+// block's operands in shared memory, each when a product needs it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,9 +54,12 @@ struct Program : RoleProgram {
   int64_t queriesPerTile = 1;
   int64_t queryStages = 0;
   bool usesTma = true; // for keys; else all threads of the producer copy them
+  /// Keys and values of heads are codes.
+  bool turnsBlocks = false;
 
   mlir::Value getKeys(unsigned tile) const { return keys[tile]->getResult(0); }
-  bool hasCodes() const { return !scales.empty() && scales.front(); }
+  /// A latent's codes.
+  bool hasCodes() const { return !turnsBlocks && !scales.empty() && scales.front(); }
   int64_t countSides() const;
   /// Threads that arrive for a stage of keys.
   int32_t countFillers() const { return usesTma ? 1 : mlir::sm90::kWarpgroupThreads; }
@@ -89,6 +94,8 @@ struct Entry {
   mlir::Value ropeRing;                  // with codes; null without RoPE
   mlir::SmallVector<PagedTiles> keyMaps; // with TMA
   mlir::SmallVector<QueryRows> queryMaps;
+  /// What blocks of keys and of values become where they are codes.
+  llvm::SmallVector<mlir::Value, 2> turned;
   /// Shared tiles of computed operands, and scratch of reductions.
   llvm::DenseMap<mlir::Value, mlir::Value> operands;
   llvm::DenseMap<mlir::Operation *, mlir::Value> scratch;
@@ -97,6 +104,9 @@ struct Entry {
 /// Tiles of one loop's products: fills `program.operands` and what stands beside it. "", or what
 /// does not fit.
 std::string findOperands(Program &program);
+
+/// The scalar that is the scale of all of a term's codes; null where rows have scales.
+mlir::Value getOneScale(const Program &program, unsigned term);
 
 /// What a consumer of codes takes of the kernel's entry.
 void createHalves(mlir::ImplicitLocOpBuilder &b, const Program &program, Entry &entry);

@@ -43,7 +43,8 @@ int64_t stream::Tiles::fixedBytesBeside(int64_t queryStages) const {
   int64_t queries = queryStages * queryPanels * rows * sm90::kPanelRowBytes;
   if (!hasCodes) {
     constexpr int64_t kSmallBytes = 2 * sm90::kSwizzleAtomBytes;
-    return sides * (queries + rows * sm90::kPanelRowBytes + kSmallBytes);
+    return sides * (queries + rows * sm90::kPanelRowBytes + kSmallBytes) +
+           turnedPanels * kBlockKeys * sm90::kPanelRowBytes;
   }
   int64_t weights = rows * sm90::kPanelRowBytes,
           scores = kBlockKeys * rows * static_cast<int64_t>(sizeof(float)),
@@ -143,17 +144,30 @@ void Planner::count() {
   if (int64_t most = getMostRows(problem); rows > most)
     return (void)refuse(Twine(problem.rows()) + " rows per request, its products hold " +
                         Twine(most));
-  if (problem.hasCodes())
+  bool turnsBlocks = problem.hasCodes() && problem.keyWidth;
+  if (problem.hasCodes() && !turnsBlocks)
     return countCodes();
+  if (turnsBlocks && problem.keyWidth % sm90::kPanelColumns != 0)
+    return (void)refuse("codes of keys of " + Twine(problem.keyWidth) +
+                        " columns are not of whole panels of " + Twine(sm90::kPanelColumns));
   int64_t latent = countPanels(problem.kvLoraRank);
   int64_t keys =
       problem.keyWidth ? countPanels(problem.keyWidth) : latent + countPanels(problem.ropeDim);
-  int64_t panels = keys + (problem.keyWidth ? latent : 0);
+  int64_t panels = keys + (problem.keyWidth ? latent : 0), operandPanels = panels;
+  if (turnsBlocks)
+    panels = llvm::divideCeil(problem.keyWidth, sm90::kCodePanelColumns) +
+             llvm::divideCeil(problem.kvLoraRank, sm90::kCodePanelColumns);
   // As the conversion to tile divides the rows of values of their own (PagedKernel).
   constexpr int64_t kSideRows = sm90::kTileRows / kSides;
-  int64_t sides = problem.keyWidth && rows > kSideRows ? kSides : 1;
+  int64_t sides = problem.keyWidth && rows > kSideRows && !turnsBlocks ? kSides : 1;
   rows = sides > 1 ? kSideRows : rows;
-  const stream::Tiles tiles{rows, keys, panels, latent, /*hasCodes=*/false, sides};
+  const stream::Tiles tiles{rows,
+                            keys,
+                            panels,
+                            latent,
+                            /*hasCodes=*/false,
+                            sides,
+                            turnsBlocks ? operandPanels : 0};
   if (tiles.heldRegisters() > target.tuning.streamOutputRegisters)
     return (void)refuse("an output of " + Twine(tiles.heldRegisters()) +
                         " registers per thread, it has " +
@@ -177,11 +191,14 @@ void Planner::count() {
   double width = problem.scoreWidth();
   cost.tensorCycles = sides * (productCycles(kBlockKeys, rows, width) +
                                productCycles(problem.kvLoraRank, rows, kBlockKeys));
-  cost.sharedCycles = scores + values + stageBytes / sm.sharedBytesPerClock;
+  // Codes come in, go out and come back as operands.
+  double moved = stageBytes * (turnsBlocks ? 2 : 1) + tiles.turnedPanels * kPanelBytes;
+  cost.sharedCycles = scores + values + moved / sm.sharedBytesPerClock;
   // Maxima and sums run over M, so warps meet for each: two handovers more.
   double softmax =
       (sm.exponentialCycles + sm.packCycles) * rows / sm90::kTileRows + 2 * sm.handoverCycles;
-  double chain = scores + softmax + values + 2 * sm.handoverCycles;
+  double transform = tiles.turnedPanels / 2.0 * sm.transformPanelCycles;
+  double chain = transform + scores + softmax + values + 2 * sm.handoverCycles;
   // Scores begin on the first part of a stage while the rest arrives.
   int64_t partPanels = target.tuning.streamPartColumns / sm90::kPanelColumns;
   double parts = std::ceil(static_cast<double>(keys) / partPanels);

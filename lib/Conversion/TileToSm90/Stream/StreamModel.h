@@ -35,6 +35,8 @@ struct Tiles {
   bool hasCodes = false;
   /// Tiles of queries, of so many rows each, that share the keys, a consumer each.
   int64_t sides = 1;
+  /// What codes of heads become beside the ring.
+  int64_t turnedPanels = 0;
 
   /// A block of keys.
   int64_t stageBytes() const;

@@ -14,16 +14,20 @@
 using namespace mlir;
 using namespace mlac;
 
-/// Codes become keys panel by panel, each of whose rows has one scale.
+static bool areCodes(Value view) {
+  return isa<Float8E4M3FNType>(cast<MemRefType>(view.getType()).getElementType());
+}
+
+/// Codes of latents become keys panel by panel, each of whose rows has one scale.
 static bool accepts(tile::AttendOp attend, std::string &why) {
   if (!canStream(attend, why))
     return false;
-  if (!attend.getScales())
-    return true;
-  if (attend.getValues()) {
-    why = "its values are codes of their own";
+  if (attend.getValues() && areCodes(attend.getValues()) != static_cast<bool>(attend.getScales())) {
+    why = "its keys or its values are codes, the others are not";
     return false;
   }
+  if (!attend.getScales() || attend.getValues())
+    return true;
   if (!hasCodes(attend, 0)) {
     why = "RoPE keys are codes, of a latent that is not";
     return false;

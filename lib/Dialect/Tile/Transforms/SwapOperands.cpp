@@ -214,15 +214,19 @@ private:
 
 Swapper::Swapper(SoftmaxLoop attention, int64_t rows)
     : attention(attention), kernel(attention.kernel), rows(rows), builder(kernel.getContext()) {
-  for (SoftmaxLoop::Summand &summand : this->attention.summands) {
-    kept.insert_range(ArrayRef<Value>{summand.query, summand.keys});
-    SetVector<Operation *> makers = findMakers(this->attention, summand.keys);
-    separate(makers, summand.keys);
+  auto keep = [&](Value operand) {
+    kept.insert(operand);
+    SetVector<Operation *> makers = findMakers(this->attention, operand);
+    separate(makers, operand);
     for (Operation *maker : makers)
       kept.insert(maker->getResult(0));
+  };
+  for (SoftmaxLoop::Summand &summand : this->attention.summands) {
+    kept.insert(summand.query);
+    keep(summand.keys);
   }
   if (attention.valuesLoad)
-    kept.insert(attention.valuesLoad->getResult(0));
+    keep(this->attention.product.getRhs());
 }
 
 RankedTensorType Swapper::convert(RankedTensorType tile) {
