@@ -101,6 +101,8 @@ std::string mlac::describeOptions(ModuleOp module, const CompileOptions &options
     stream << " --expand-from=" << options.expandFrom;
   if (options.keepCodes != CodesUse::Off)
     stream << " --keep-codes=" << stringifyCodesUse(options.keepCodes);
+  if (options.requantisesAbsorbed)
+    stream << " --absorbed=codes";
   if (!options.functions.empty())
     stream << " --functions=" << llvm::join(options.functions, ",");
   if (int64_t threshold = getDecodeThreshold(module); threshold > 1)
@@ -161,12 +163,20 @@ static mla::TargetAttr getCostTarget(ModuleOp module, StringRef target) {
                               Real(rates.readGbps), Real(rates.launchMicroseconds));
 }
 
+/// Activations have the groups of the weights' blocks (mla-quantize-activations).
+static int64_t getActivationGroup(ModuleOp module, const CompileOptions &options) {
+  auto block = module->getAttrOfType<DenseI64ArrayAttr>(mla::kWeightScalesAttr);
+  bool isAsked = options.requantisesAbsorbed && options.keepCodes == CodesUse::Both;
+  return isAsked && block ? block[1] : -1;
+}
+
 static void setOptions(LowerToTileOptions &lowering, const std::string &target,
                        const CompileOptions &options) {
   lowering.target = findCompileTarget(target)->info.target;
   lowering.form = options.import.form;
   lowering.expandFrom = options.expandFrom;
   lowering.absorb = options.absorb;
+  lowering.requantize = options.requantisesAbsorbed;
   lowering.mixed = options.mixed;
   lowering.sparseMode = options.sparseMode;
   lowering.separateHeads = options.separateHeads;
@@ -197,13 +207,15 @@ lowerWith(ModuleOp module, const std::string &target, const CompileOptions &opti
   OwningOpRef<ModuleOp> copy = module.clone();
   // These say nothing to the levels below.
   copy->getOperation()->removeAttr(mla::kModelAttr);
-  copy->getOperation()->removeAttr(mla::kWeightScalesAttr);
+  if (!options.requantisesAbsorbed) // which asks for the blocks
+    copy->getOperation()->removeAttr(mla::kWeightScalesAttr);
   if (!copy->getOperation()->hasAttr(mla::kTargetAttr))
     copy->getOperation()->setAttr(mla::kTargetAttr, getCostTarget(module, target));
   if (options.costReport)
     reportCost(*options.costReport, *copy);
   LowerToTileOptions lowering;
   setOptions(lowering, target, options);
+  lowering.codedActivations = getActivationGroup(module, options);
   return runOnCopy(*copy, [&](OpPassManager &passes) { build(passes, lowering); });
 }
 

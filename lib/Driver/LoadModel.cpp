@@ -347,7 +347,8 @@ static std::string getModelFile(StringRef path) {
   return file.str().str();
 }
 
-/// Columns of activations that have one scale, and so of a weight's blocks.
+/// Columns of activations that have one scale, and so of a weight's blocks; a token has one where a
+/// weight has no blocks.
 static constexpr int64_t kActivationGroup = 128;
 
 /// What a checkpoint's weights have one scale for, as configurations call it.
@@ -366,8 +367,10 @@ static LogicalResult keepCodes(ModuleOp module, const CompileOptions &options) {
     return module.emitError("--keep-codes needs weights with scales: a configuration with "
                             "quantization_config, without --dequantised-weights");
   bool hasBoth = options.keepCodes == CodesUse::Both;
-  if (hasBoth && block[1] != kActivationGroup)
-    return module.emitError("--keep-codes=both supports the strategy block of N x ")
+  bool hasRows = block[1] == 0 && block[0] <= 1;
+  if (hasBoth && block[1] != kActivationGroup && !hasRows)
+    return module.emitError("--keep-codes=both supports the strategies tensor, channel and block "
+                            "of N x ")
            << kActivationGroup << ", whose columns agree with the activations' groups, not "
            << describeStrategy(block) << "; --keep-codes=weights takes it";
   mla::MlaKeepCodesOptions keep;
@@ -378,14 +381,23 @@ static LogicalResult keepCodes(ModuleOp module, const CompileOptions &options) {
   PassManager passes(module.getContext(), ModuleOp::getOperationName());
   passes.addPass(mla::createMlaKeepCodes(keep));
   if (hasBoth)
-    passes.addPass(mla::createMlaQuantizeActivations({.group = kActivationGroup}));
+    passes.addPass(mla::createMlaQuantizeActivations({.group = block[1]}));
   return passes.run(module);
+}
+
+/// Absorbed weights become codes in the blocks of a checkpoint's.
+static LogicalResult checkAbsorbed(ModuleOp module, const CompileOptions &options) {
+  if (!options.requantisesAbsorbed || module->hasAttr(mla::kWeightScalesAttr))
+    return success();
+  return module.emitError("--absorbed=codes needs weights with scales: a configuration with "
+                          "quantization_config, without --dequantised-weights");
 }
 
 /// Of what was loaded, what was asked for.
 static FailureOr<OwningOpRef<ModuleOp>> finishModel(OwningOpRef<ModuleOp> module,
                                                     const CompileOptions &options) {
   if (!module || failed(keepFunctions(*module, options.functions)) ||
+      failed(checkAbsorbed(*module, options)) ||
       (options.keepCodes != CodesUse::Off && failed(keepCodes(*module, options))))
     return failure();
   return module;

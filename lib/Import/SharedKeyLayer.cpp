@@ -13,6 +13,7 @@
 #include "WeightArguments.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <cmath>
 #include <limits>
@@ -24,6 +25,9 @@ using namespace mlir;
 static constexpr int64_t kTokensOfPage = 256;
 /// What keys are stored in but rows of the activations' type.
 static constexpr StringLiteral kKeyFormat = "model1_584";
+/// Places of the list of all entries are a multiple of it (v4.md section 8).
+static constexpr int64_t kListAlignment = 128;
+
 /// Rows of a page of states: those of one entry, of the longer entries 8 (v4.md section 4).
 static constexpr int64_t kStatesOfPage = 8;
 
@@ -337,7 +341,9 @@ Value SharedKeyLayer::buildAttention(Value query) {
     far = rowsOf(selected ? selected : buildSelection(), entries);
     farCount = countEntries();
   } else if (shared.hasEntries()) {
-    int64_t most = std::max<int64_t>(getSupportedLength(config) / shared.every, 1);
+    // Whole vectors of a list, whatever the longest sequence (v4.md section 8).
+    int64_t most =
+        llvm::alignTo(llvm::divideCeil(getSupportedLength(config), shared.every), kListAlignment);
     auto all = mla::SeenKeysOp::create(builder, loc, counts, listType(most), batch, /*window=*/0,
                                        shared.every);
     far = rowsOf(all.getKeys(), entries);

@@ -43,7 +43,13 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
 
   mla::MlaAbsorbWeightsOptions absorbWeights;
   absorbWeights.mode = options.absorb;
+  absorbWeights.requantize = options.requantize;
   passes.addPass(mla::createMlaAbsorbWeights(absorbWeights));
+  if (options.codedActivations >= 0) { // again: beside what absorption has made codes
+    mla::MlaQuantizeActivationsOptions quantize;
+    quantize.group = options.codedActivations;
+    passes.addPass(mla::createMlaQuantizeActivations(quantize));
+  }
   passes.addPass(mla::createMlaGuardPadding());
   passes.addPass(mla::createMlaHoistPrepare());
   passes.addPass(mla::createMlaChunkContext());

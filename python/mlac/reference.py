@@ -194,6 +194,11 @@ def quantise_groups(rows, group=128, scale_floor=1e-12):
     return (codes * scale.astype(np.float64)).reshape(np.shape(rows))
 
 
+def quantise_rows(rows, scale_floor=1e-12):
+    """The same with one scale for a token, beside weights without blocks of columns."""
+    return quantise_groups(rows, np.shape(rows)[-1], scale_floor)
+
+
 def as_they_are(rows):
     return rows
 

@@ -398,22 +398,27 @@ class RandomTest(StoryTest):
 
 
 class OutputCodesTest(ServedTest):
-    """Groups of heads whose weights are e4m3 with scales of 128 x 128: products of codes and codes,
-    beside those of bf16."""
+    """Groups of heads whose weights are e4m3 with scales of 128 x 128, or of each row and 128
+    columns: products of codes and codes, beside those of bf16."""
 
     def test_codes_beside_values_V4_38_V4_39_V4_40(self):
+        for block in ((128, 128), (1, 128)):
+            with self.subTest(block):
+                self.check_codes(block)
+
+    def check_codes(self, block):
         config = shared.config(
             shared.WINDOW_ONLY, head_dim=256, qk_rope_head_dim=64, o_lora_rank=64,
-            quantization_config={"quant_method": "fp8", "weight_block_size": [128, 128]})
+            quantization_config={"quant_method": "fp8", "weight_block_size": list(block)})
         rng = np.random.default_rng(40)
         weights = shared.random_weights(rng, config, shared.WINDOW_ONLY)
         name, scale_name = "o_a_proj.weight", "o_a_proj.weight_scale_inv"
         codes = rng.integers(0, 0x70, weights[name].shape).astype(np.uint8)
         codes |= (rng.integers(0, 2, codes.shape) << 7).astype(np.uint8)
-        grid = tuple(-(-size // 128) for size in codes.shape)
+        grid = tuple(-(-size // extent) for size, extent in zip(codes.shape, block))
         scales = (0.01 * rng.uniform(0.5, 2, grid)).astype(np.float32)
         coded = {name: codes, scale_name: scales}
-        weights[name] = reference.dequantise(codes, scales, (128, 128)).astype(np.float64)
+        weights[name] = reference.dequantise(codes, scales, block).astype(np.float64)
         shape = reference.shared_keys_from_hf(config, 0)
         story = layers.widen(layers.narrow(rng.standard_normal((60, config["hidden_size"])), "bf16"))
         outputs = {}

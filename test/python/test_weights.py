@@ -253,6 +253,7 @@ class KeptCodesTest(unittest.TestCase):
     CODED = ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "o_proj"]
     KEPT = "--keep-codes"
     NAMES = ("deepseek", "tensor", "compressed_channel", "compressed_tensor", "fbgemm", "modelopt")
+    RANKED = ("deepseek", "fbgemm")
 
     def compile(self, name, *more):
         quantization, block, names, options = STRATEGIES[name]
@@ -269,6 +270,8 @@ class KeptCodesTest(unittest.TestCase):
     def exact(self, package, layer, names, block):
         """What projections multiply: codes times scales, not rounded."""
         layer.coded = {}
+        # As activations have scales where they are codes (mla.md section 7).
+        layer.multiplied = reference.quantise_rows if block[1] == 0 else reference.quantise_groups
         for weight in package.info["weights"]:
             if weight["dtype"] == "e4m3":
                 stem = weight["name"].removesuffix("weight")
@@ -319,7 +322,7 @@ class KeptCodesTest(unittest.TestCase):
         self.check(run(self.bound(package, layer.codes), hidden), layer, hidden, dtype)
 
     def test_A17_ranks_take_their_share_of_codes_and_scales(self):
-        for name in set(self.NAMES) & {"deepseek", "fbgemm"}:
+        for name in self.RANKED:
             with self.subTest(name):
                 # 256 of q_b's 768 rows and 128 of o's 384 columns are whole blocks.
                 package, layer, hidden, dtype = self.compile(name, "--tp=3")
@@ -368,10 +371,11 @@ class KeptCodesTest(unittest.TestCase):
 
 
 class CodedActivationsTest(KeptCodesTest):
-    """Products of codes and codes (--keep-codes=both), against float64 of what both stand for."""
+    """Products of codes and codes (--keep-codes=both), against float64 of what both stand for:
+    activations have a scale for 128 columns of a token, or for a token where weights have no blocks."""
 
     KEPT = "--keep-codes=both"
-    NAMES = ("deepseek",)
+    RANKED = ("deepseek",)  # a rank's share of a token has one scale, not the token
     # e4m3 rounds to 2^-4: of what an activation's neighbours round to, a share of 2^-9 / 2^-4
     # moves to the next code, which is 2^-3 away. The bound of bf16 for what does not.
     MOVED = 2 ** -3 * (2 ** -5) ** 0.5
@@ -381,10 +385,9 @@ class CodedActivationsTest(KeptCodesTest):
         plain, _ = reference.attention_layer(config, layer.values, rows)
         if layer.values["o_proj.weight"] is layer.coded.get("o_proj.weight"):
             expected, _ = reference.attention_layer(config, layer.values, rows,
-                                                    multiplied=reference.quantise_groups)
+                                                    multiplied=layer.multiplied)
         else:  # absorbed: codes are multiplied by hidden states alone
-            expected, _ = reference.attention_layer(config, layer.values,
-                                                    reference.quantise_groups(rows))
+            expected, _ = reference.attention_layer(config, layer.values, layer.multiplied(rows))
         wmape, quantised = (reference.wmape(widen(output), expected),
                             reference.wmape(expected, plain))
         print(f"WMAPE of codes and codes: {wmape:.2e}, of the quantisation alone {quantised:.2e}")
@@ -394,26 +397,37 @@ class CodedActivationsTest(KeptCodesTest):
         self.assertLess(reference.wmape(widen(output), plain), 2 * quantised)
 
     def test_A46_other_blocks_are_dequantised(self):
-        """Whatever has no groups of the activations' columns is refused, by its name."""
-        for name, what in (("block", "block of 48 x 56"), ("tensor", "tensor"),
-                           ("compressed_channel", "channel"), ("modelopt", "tensor")):
-            quantization, _, _, options = STRATEGIES[name]
-            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
-                config = pathlib.Path(folder) / "config.json"
-                config.write_text(json.dumps(self.CONFIG | {"quantization_config": quantization}))
-                done = subprocess.run([COMPILE, config, "--quiet", *options, self.KEPT, "-o",
-                                       pathlib.Path(folder) / "x.mlac"], capture_output=True,
-                                      text=True)
-                self.assertEqual(done.returncode, 1)
-                self.assertIn(f"--keep-codes=both supports the strategy block of N x 128, whose "
-                              f"columns agree with the activations' groups, not {what}; "
-                              "--keep-codes=weights takes it", done.stderr)
+        """Blocks that are no groups of the activations' columns are refused, by their name."""
+        quantization, _, _, options = STRATEGIES["block"]
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder) / "config.json"
+            config.write_text(json.dumps(self.CONFIG | {"quantization_config": quantization}))
+            done = subprocess.run([COMPILE, config, "--quiet", *options, self.KEPT, "-o",
+                                   pathlib.Path(folder) / "x.mlac"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--keep-codes=both supports the strategies tensor, channel and block of N x "
+                      "128, whose columns agree with the activations' groups, not block of 48 x 56; "
+                      "--keep-codes=weights takes it", done.stderr)
 
     def test_A47_scales_of_activations_are_ignored(self):
-        package, layer, hidden, _ = self.compile("deepseek")
-        outputs = [run(self.bound(package, layer.codes | scales), hidden).tobytes() for scales in
-                   ({}, {"o_proj.input_scale": np.array([3e-3], np.float32)})]
-        self.assertEqual(*outputs)
+        for name in ("deepseek", "tensor"):  # "tensor" is of a checkpoint that has such scales
+            with self.subTest(name):
+                package, layer, hidden, _ = self.compile(name)
+                outputs = [run(self.bound(package, layer.codes | scales), hidden).tobytes()
+                           for scales in
+                           ({}, {"o_proj.input_scale": np.array([3e-3], np.float32)})]
+                self.assertEqual(*outputs)
+
+    def test_A47_a_token_has_one_scale_beside_channels_and_tensors(self):
+        """What a token's codes are depends on it alone: rows by themselves are those of a batch."""
+        for name in ("compressed_channel", "tensor"):
+            with self.subTest(name):
+                package, layer, hidden, _ = self.compile(name)
+                together = run(self.bound(package, layer.codes), hidden)
+                louder = hidden.copy()
+                louder[PREFILL - 1] *= 8  # of the prompt's tokens the last: none sees it
+                apart = run(self.bound(package, layer.codes), louder)
+                self.assertEqual(together[:PREFILL - 1].tobytes(), apart[:PREFILL - 1].tobytes())
 
 
 class HalfTest(unittest.TestCase):

@@ -198,6 +198,18 @@ static EnumOption<CodesUse> keepCodes(
                    "weights, and activations quantised by token and group of 128: products of "
                    "codes, for weights with scales of blocks of 128 columns"),
         clEnumValN(CodesUse::Weights, "", "weights")));
+namespace {
+/// What absorption multiplies by.
+enum class AbsorbedWeights { Values, Codes };
+} // namespace
+static EnumOption<AbsorbedWeights> absorbed(
+    "absorbed", cl::init(AbsorbedWeights::Values), cl::cat(modelCategory),
+    cl::desc("What the absorbed form multiplies by, where quantization_config says that a "
+             "checkpoint has codes (default 16bit):"),
+    cl::values(clEnumValN(AbsorbedWeights::Values, "16bit", "values in the activations' type"),
+               clEnumValN(AbsorbedWeights::Codes, "codes",
+                          "e4m3 codes, quantised again in the checkpoint's blocks when weights are "
+                          "bound; with --keep-codes=both times activations that are codes")));
 static cl::opt<bool> dequantisedWeights(
     "dequantised-weights", cl::cat(modelCategory),
     cl::desc("Weights will be bound in the activations' type, whatever the configuration's "
@@ -411,6 +423,7 @@ static bool readOptions(CompileOptions &options) {
   options.expandFrom = expandFrom;
   options.absorb = absorb;
   options.keepCodes = keepCodes;
+  options.requantisesAbsorbed = absorbed == AbsorbedWeights::Codes;
   options.numSplits = numSplits;
   options.mixed = mixed;
   options.sparseMode = sparseMode;

@@ -158,9 +158,10 @@ int mlac::run::runCheck(const std::vector<std::string> &words) {
   std::vector<Finding> findings = runChecks(session, arguments);
   showProgress("");
 
-  Tolerance tolerance = session.quantisesActivations ? getCodedTolerance()
-                        : session.isCacheQuantized   ? getQuantizedTolerance()
-                                                     : getTolerance(session.activation);
+  bool hasCodes = session.quantisesActivations || session.requantisesAbsorbed;
+  Tolerance tolerance = hasCodes                   ? getCodedTolerance()
+                        : session.isCacheQuantized ? getQuantizedTolerance()
+                                                   : getTolerance(session.activation);
   bool passed = !findings.empty() &&
                 std::all_of(findings.begin(), findings.end(), [&](const Finding &finding) {
                   return tolerance.accepts(finding.errors);

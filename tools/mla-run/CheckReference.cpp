@@ -152,15 +152,17 @@ EngineSizes mlac::run::getCheckSizes(const Session &session, const CheckOptions 
 }
 
 /// The projections whose activations the package quantises: all whose weights are codes.
-static std::set<std::string> findQuantised(const Session &session) {
-  std::set<std::string> names;
+static QuantisedProjections findQuantised(const Session &session) {
+  QuantisedProjections found;
   if (!session.quantisesActivations)
-    return names;
+    return found;
+  if (!session.weightBlock.empty()) // as the weights' blocks have
+    found.columns = session.weightBlock[1];
   const std::string suffix = ".weight";
   for (const nlohmann::json &weight : session.info.at("weights"))
     if (std::string name = weight.at("name"); weight.at("dtype") == "e4m3")
-      names.insert(name.substr(0, name.size() - suffix.size()));
-  return names;
+      found.names.insert(name.substr(0, name.size() - suffix.size()));
+  return found;
 }
 
 /// What the package says of its layer.

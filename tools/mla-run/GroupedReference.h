@@ -29,7 +29,7 @@ struct GroupedSpec {
   double scale = 0, softcap = 0 /* 0: none */, epsilon = 1e-6;
   bool hasInputBias = false, hasOutputBias = false, normalisesHeads = false, hasSinks = false;
   Rotation rotation;
-  std::set<std::string> quantised = {};
+  QuantisedProjections quantised;
 
   int64_t rowWidth() const { return 2 * kvHeads * columns; }
 };

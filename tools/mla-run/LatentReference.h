@@ -29,7 +29,7 @@ struct LatentSpec {
   double softmaxScale = 0, epsilon = 1e-6;
   double queryMultiplier = 1, latentMultiplier = 1;
   Rotation rotation;
-  std::set<std::string> quantised = {};
+  QuantisedProjections quantised;
 
   /// Width of a cached row.
   int64_t rowWidth() const { return latentRank + rope; }

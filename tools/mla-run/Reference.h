@@ -29,13 +29,19 @@ namespace mlac::run {
 /// Weights by their checkpoint names, [out, in], as floats that the package's type holds.
 using WeightMap = std::map<std::string, std::vector<float>>;
 
+/// Projections, by name, whose activations are quantised: e4m3 with a scale for so many columns (0:
+/// all of a token).
+struct QuantisedProjections {
+  std::set<std::string> names;
+  int64_t columns = 128;
+};
+
 /// What a package says of a layer beside the configuration.
 struct LayerFacts {
   int64_t heads = 0, ranks = 1; // heads of one rank
   int64_t layer = 0;            // its number, where a model's layers differ
   int64_t longestSequence = 0;  // chooses between longrope's two lists of frequencies
-  /// Projections, by name, whose activations are quantised: e4m3 with a scale for each 128 columns.
-  std::set<std::string> quantised = {};
+  QuantisedProjections quantised;
 };
 
 class Reference {

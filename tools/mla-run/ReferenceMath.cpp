@@ -57,15 +57,14 @@ void Projections::requireOnly(const std::set<std::string> &names) const {
                                "', for which the configuration gives the reference no reason");
 }
 
-/// What codes of the row, with a scale for each group of columns, stand for.
-static std::vector<float> quantiseRow(std::vector<float> row) {
-  constexpr int64_t kGroup = 128;
+/// What codes of the row, with a scale for each `group` of columns (0: all), stand for.
+static std::vector<float> quantiseRow(std::vector<float> row, int64_t group) {
   auto columns = static_cast<int64_t>(row.size());
   std::vector<uint8_t> codes(row.size());
-  std::vector<float> scales((row.size() + kGroup - 1) / kGroup);
-  check(mla_quantize_weight(row.data(), 1, columns, 1, kGroup, codes.data(), scales.data()),
+  std::vector<float> scales(group == 0 ? 1 : (columns + group - 1) / group);
+  check(mla_quantize_weight(row.data(), 1, columns, 1, group, codes.data(), scales.data()),
         "quantising activations");
-  return dequantise(codes.data(), scales, 1, columns, {1, kGroup});
+  return dequantise(codes.data(), scales, 1, columns, {1, group});
 }
 
 /// Threads share the outputs of all rows: they are started once.
@@ -88,11 +87,12 @@ static std::vector<double> project(const WeightMap &weights, const std::string &
 template <typename T>
 std::vector<double> Projections::multiply(const std::string &name, const T *x, int64_t in,
                                           int64_t out, int64_t rows) const {
-  if (!quantised.count(name))
+  if (!quantised.names.count(name))
     return project(weights, name, x, in, out, rows);
   std::vector<float> values;
   for (int64_t row = 0; row < rows; ++row) {
-    std::vector<float> own = quantiseRow(std::vector<float>(x + row * in, x + (row + 1) * in));
+    std::vector<float> own =
+        quantiseRow(std::vector<float>(x + row * in, x + (row + 1) * in), quantised.columns);
     values.insert(values.end(), own.begin(), own.end());
   }
   return project(weights, name, values.data(), in, out, rows);

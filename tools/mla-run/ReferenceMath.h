@@ -41,7 +41,7 @@ void softmax(std::vector<double> &scores, std::optional<double> sink = std::null
 /// A layer's weights, and products with them.
 class Projections {
 public:
-  Projections(const WeightMap &weights, const std::set<std::string> &quantised)
+  Projections(const WeightMap &weights, const QuantisedProjections &quantised)
       : weights(weights), quantised(quantised) {}
 
   bool has(const std::string &name) const { return weights.count(name) != 0; }
@@ -58,7 +58,7 @@ public:
 
 private:
   const WeightMap &weights;
-  std::set<std::string> quantised;
+  QuantisedProjections quantised;
 };
 
 } // namespace mlac::run

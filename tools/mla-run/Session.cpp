@@ -51,6 +51,7 @@ Session::Session(const Arguments &arguments, const std::string &deviceName, int3
   isCacheQuantized = cache.at("row_bytes").get<int64_t>() < rowWidth * elements;
   auto options = info.at("options").get<std::string>();
   quantisesActivations = options.find("--keep-codes=both") != std::string::npos;
+  requantisesAbsorbed = options.find("--absorbed=codes") != std::string::npos;
 }
 
 std::vector<uint8_t> mlac::run::encodeRows(const Session &session, const std::vector<float> &rows) {

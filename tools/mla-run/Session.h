@@ -61,6 +61,9 @@ struct Session {
   bool isCacheQuantized = false;
   /// Whether products read activations as codes, too (mla-compile --keep-codes=both).
   bool quantisesActivations = false;
+  /// Whether absorbed weights are quantised again (mla-compile --absorbed=codes), of which the
+  /// reference knows nothing.
+  bool requantisesAbsorbed = false;
 };
 
 /// Rows [n, rowWidth] of floats as they lie in the cache, one after another, and what a

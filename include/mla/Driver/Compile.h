@@ -80,6 +80,8 @@ struct CompileOptions {
   mlir::mla::AbsorbMode absorb = mlir::mla::AbsorbMode::Online;
   /// mla-keep-codes, mla-quantize-activations.
   CodesUse keepCodes = CodesUse::Off;
+  /// Whether what absorption multiplies by becomes codes in the checkpoint's blocks.
+  bool requantisesAbsorbed = false;
   /// Whether decodes attend apart to prefixes that they share.
   mlir::mla::SharePrefixMode mixed = mlir::mla::SharePrefixMode::Never;
   mlir::mla::SparseMode sparseMode = mlir::mla::SparseMode::Mixed;

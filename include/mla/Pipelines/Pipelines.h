@@ -54,6 +54,15 @@ struct LowerToTileOptions : mlir::PassPipelineOptions<LowerToTileOptions> {
           clEnumValN(mlir::mla::AbsorbMode::HalfQuery, "half-query", "folded into W_UQ only"),
           clEnumValN(mlir::mla::AbsorbMode::HalfOutput, "half-output", "folded into W_O only"),
           clEnumValN(mlir::mla::AbsorbMode::Auto, "auto", "least predicted time"))};
+  Option<bool> requantize{
+      *this, "requantize",
+      llvm::cl::desc("what absorption multiplies by becomes codes in the source's blocks"),
+      llvm::cl::init(false)};
+  Option<int64_t> codedActivations{
+      *this, "coded-activations",
+      llvm::cl::desc("columns that have one scale where activations that such codes are multiplied "
+                     "with become codes (0: all of a token); -1: they do not"),
+      llvm::cl::init(-1)};
   Option<mlir::mla::SharePrefixMode> mixed{
       *this, "mixed", llvm::cl::desc("when prefixes that requests share are attended to apart"),
       llvm::cl::init(mlir::mla::SharePrefixMode::Never),

@@ -66,7 +66,7 @@ func.func @groups(%x: tensor<?x512xbf16> {mla.input = "x"}, %c: tensor<128x512xf
                   %s: tensor<1x4xf32> {mla.weight = "w.weight_scale_inv"}) -> (tensor<?x128xbf16> {mla.output = "y"}) {
   %w = mla.scaled_weight %c, %s block [128, 128] : tensor<128x512xf8E4M3FN>, tensor<1x4xf32> -> tensor<128x512xbf16>
   %xc = mla.coded_rows %x group 256 : tensor<?x512xbf16>
-  // expected-error@+1 {{expected activations and weights with scales of 128 columns, in whole tiles, got scales of 256 and 128 columns and a weight of 128 x 512}}
+  // expected-error@+1 {{expected activations and weights with scales of 128 columns, or of whole rows, in whole tiles, got scales of 256 and 128 columns and a weight of 128 x 512}}
   %y = mla.project %xc, %w : tensor<?x512xbf16>, tensor<128x512xbf16> -> tensor<?x128xbf16>
   return %y : tensor<?x128xbf16>
 }
@@ -79,4 +79,29 @@ func.func @read(%x: tensor<?x512xbf16> {mla.input = "x"}) -> (tensor<?x512xbf16>
   // expected-note@+1 {{also read here}}
   %y = mla.rms_norm %xc eps 1.0e-6 : tensor<?x512xbf16> -> tensor<?x512xbf16>
   return %y : tensor<?x512xbf16>
+}
+
+// -----
+
+// A token has one scale where a weight has one for each row: the kernel that makes codes has a row, read twice,
+// and what each row of the weight has comes behind the sum.
+// CHECK-LABEL: tile.plan @rows
+// CHECK: tile.launch @quantize_row_512
+// CHECK: tile.launch @linear_coded_128x512_tile_64x64
+// CHECK-LABEL: tile.kernel @linear_coded_128x512_tile_64x64
+// CHECK: %[[SUM:.*]] = scf.for
+// CHECK: tile.dot
+// CHECK: %[[ROWS:.*]] = tile.load %{{.*}} -> tensor<64xf32>
+// CHECK: tile.broadcast %[[ROWS]]
+// CHECK: scf.yield
+// CHECK: %[[COLUMNS:.*]] = tile.load %{{.*}} -> tensor<64x64xf32>
+// CHECK: arith.mulf %[[SUM]], %[[COLUMNS]]
+// CPU-LABEL: tile.plan @rows
+// CPU: tile.launch @quantize_rows_512
+func.func @rows(%x: tensor<?x512xbf16> {mla.input = "x"}, %c: tensor<128x512xf8E4M3FN> {mla.weight = "w.weight"},
+                %s: tensor<128x1xf32> {mla.weight = "w.weight_scale_inv"}) -> (tensor<?x128xbf16> {mla.output = "y"}) {
+  %w = mla.scaled_weight %c, %s block [1, 0] : tensor<128x512xf8E4M3FN>, tensor<128x1xf32> -> tensor<128x512xbf16>
+  %xc = mla.coded_rows %x group 512 : tensor<?x512xbf16>
+  %y = mla.project %xc, %w : tensor<?x512xbf16>, tensor<128x512xbf16> -> tensor<?x128xbf16>
+  return %y : tensor<?x128xbf16>
 }

@@ -271,6 +271,30 @@ func.func @fold_query_c2_A15(%a: tensor<16x128x1536xbf16>, %b: tensor<16x128x512
 
 // -----
 
+func.func @requantize_c1_A12(%w: tensor<192x512xbf16>) {
+  // expected-error@+1 {{expected a weight [O, I], [N, J, I] or, transposed, [N, I, J], of static shape, got 'tensor<192x512xbf16>'}}
+  %0, %1 = mla.requantize %w block [128, 128] transposed : tensor<192x512xbf16> -> tensor<512x192xf8E4M3FN>, tensor<4x2xf32>
+  return
+}
+
+// -----
+
+func.func @requantize_c1_codes_A12(%w: tensor<2x128x256xbf16>) {
+  // expected-error@+1 {{expected codes 'tensor<512x128xf8E4M3FN>' of 'tensor<2x128x256xbf16>', got 'tensor<256x256xf8E4M3FN>'}}
+  %0, %1 = mla.requantize %w block [128, 128] transposed : tensor<2x128x256xbf16> -> tensor<256x256xf8E4M3FN>, tensor<2x2xf32>
+  return
+}
+
+// -----
+
+func.func @requantize_c2_A12(%w: tensor<192x512xbf16>) {
+  // expected-error@+1 {{expected scales 'tensor<2x4xf32>' of blocks array<i64: 128, 128>, got 'tensor<1x4xf32>'}}
+  %0, %1 = mla.requantize %w block [128, 128] : tensor<192x512xbf16> -> tensor<192x512xf8E4M3FN>, tensor<1x4xf32>
+  return
+}
+
+// -----
+
 func.func @scaled_weight_c1(%c: tensor<256x384xf8E4M3FN>, %s: tensor<2x3xf32>) {
   // expected-error@+1 {{expected result to be [O, I] with I = 384 (from codes), got 'tensor<256x256xbf16>'}}
   %0 = mla.scaled_weight %c, %s block [128, 128] : tensor<256x384xf8E4M3FN>, tensor<2x3xf32> -> tensor<256x256xbf16>

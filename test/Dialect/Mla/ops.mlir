@@ -145,6 +145,17 @@ func.func @head_project(%q: tensor<?x16x128xbf16>, %o: tensor<?x16x512xbf16>, %w
   return
 }
 
+// CHECK-LABEL: func.func @requantized_A12
+func.func @requantized_A12(%w: tensor<2x128x256xbf16>, %o: tensor<192x512xbf16>) {
+  // CHECK: mla.requantize %{{.*}} block [128, 128] transposed : tensor<2x128x256xbf16> -> tensor<512x128xf8E4M3FN>, tensor<4x1xf32>
+  %0, %1 = mla.requantize %w block [128, 128] transposed : tensor<2x128x256xbf16> -> tensor<512x128xf8E4M3FN>, tensor<4x1xf32>
+  // CHECK: mla.requantize %{{.*}} block [1, 0] : tensor<2x128x256xbf16> -> tensor<256x256xf8E4M3FN>, tensor<256x1xf32>
+  %2, %3 = mla.requantize %w block [1, 0] : tensor<2x128x256xbf16> -> tensor<256x256xf8E4M3FN>, tensor<256x1xf32>
+  // CHECK: mla.requantize %{{.*}} block [0, 0] : tensor<192x512xbf16> -> tensor<192x512xf8E4M3FN>, tensor<1x1xf32>
+  %4, %5 = mla.requantize %o block [0, 0] : tensor<192x512xbf16> -> tensor<192x512xf8E4M3FN>, tensor<1x1xf32>
+  return
+}
+
 // CHECK-LABEL: func.func @scaled_weights
 func.func @scaled_weights(%c: tensor<576x384xf8E4M3FN>, %blocks: tensor<5x3xf32>,
                           %rows: tensor<576x1xf32>, %one: tensor<1x1xf32>) {

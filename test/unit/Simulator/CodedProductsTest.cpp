@@ -31,11 +31,16 @@ using namespace mlir;
 namespace {
 
 struct CodedCase {
-  /// plain, bias, heads (the last 64 rows of three times as many), latents, chain (of a latent
-  /// whose norm makes codes, as many columns as the depth has).
+  /// plain, bias, heads (the last 64 rows of three times as many), per_head (each head's columns
+  /// of a token with a weight of its own, as absorbed ones are), latents, chain (of a latent whose
+  /// norm makes codes, as many columns as the depth has).
   std::string name, op;
   int64_t tokens, columns, depth, blockRows, blockColumns;
   bool quantises = false; ///< activations
+
+  int64_t width() const { return op == "per_head" ? 2 * depth : depth; }
+  /// Columns of a token that have one scale: all beside weights without blocks.
+  int64_t group() const { return blockColumns == 0 ? width() : kCodeGroup; }
 };
 
 constexpr int64_t kHeads = 2, kHeadRows = 192, kUsedRows = 64, kOther = 128;
@@ -61,7 +66,9 @@ std::string makeGraph(const CodedCase &test) {
   std::string y = llvm::formatv("tensor<?x{0}xbf16>", test.columns);
   std::string arguments = "%x: " + x + " {mla.input = \"x\"}, ";
   std::string coded =
-      test.quantises ? "  %a = mla.coded_rows %x group 128 : " + x + "\n" : std::string();
+      test.quantises
+          ? llvm::formatv("  %a = mla.coded_rows %x group {0} : {1}\n", test.group(), x).str()
+          : std::string();
   std::string in = test.quantises ? "%a" : "%x";
   if (test.op == "chain") {
     std::string z = llvm::formatv("tensor<?x{0}xbf16>", kOther);
@@ -115,6 +122,26 @@ std::string makeGraph(const CodedCase &test) {
                          kHeads, kHeadRows, test.depth, kHeads * kHeadRows, kHeadRows - kUsedRows,
                          kUsedRows, x, in)
                .str();
+  if (test.op == "per_head") {
+    std::string heads = llvm::formatv("tensor<?x{0}x{1}xbf16>", kHeads, test.depth);
+    return "func.func @step(%x: " + heads + " {mla.input = \"x\"}, " +
+           makeArguments(test, test.columns, 0) +
+           llvm::formatv(") -> (tensor<?x{0}x{1}xbf16> {{mla.output = \"output\"}) {{\n", kHeads,
+                         test.columns / kHeads)
+               .str() +
+           makeWeight(test, test.columns, 0) +
+           (test.quantises
+                ? llvm::formatv("  %a = mla.coded_rows %x group {0} : {1}\n", test.group(), heads)
+                      .str()
+                : std::string()) +
+           llvm::formatv(R"(
+  %w = tensor.expand_shape %w0 [[0, 1], [2]] output_shape [{0}, {1}, {2}] : tensor<{3}x{2}xbf16> into tensor<{0}x{1}x{2}xbf16>
+  %y = mla.head_project {4}, %w : {5}, tensor<{0}x{1}x{2}xbf16> -> tensor<?x{0}x{1}xbf16>
+  return %y : tensor<?x{0}x{1}xbf16>
+})",
+                         kHeads, test.columns / kHeads, test.depth, test.columns, in, heads)
+               .str();
+  }
   bool hasBias = test.op == "bias";
   std::string bias = llvm::formatv("tensor<{0}xbf16>", test.columns);
   return "func.func @step(" + arguments + makeArguments(test, test.columns, 0) +
@@ -164,15 +191,15 @@ double roundToCode(float value) {
   return std::copysign(best, value);
 }
 
-/// What rows stand for as codes with a scale for each 128 (mla.md section 7).
-std::vector<double> quantise(const std::vector<double> &row) {
+/// What rows stand for as codes with a scale for each group (mla.md section 7).
+std::vector<double> quantise(const std::vector<double> &row, size_t group = kCodeGroup) {
   std::vector<double> values(row.size());
-  for (size_t first = 0; first < row.size(); first += kCodeGroup) {
+  for (size_t first = 0; first < row.size(); first += group) {
     float most = 0;
-    for (size_t i = first; i < first + kCodeGroup; ++i)
+    for (size_t i = first; i < first + group; ++i)
       most = std::max(most, std::abs(static_cast<float>(row[i])));
     float scale = std::max(most / 448, 1e-12F);
-    for (size_t i = first; i < first + kCodeGroup; ++i)
+    for (size_t i = first; i < first + group; ++i)
       values[i] = roundToCode(static_cast<float>(row[i]) / scale) * scale;
   }
   return values;
@@ -187,7 +214,7 @@ struct Step : ScheduledStep {
       return;
     plan.dims["num_tokens"] = test.tokens;
     plan.dims["num_sms"] = 3;
-    plan.buffers["x"] = makeRandom(test.tokens * test.depth, 1);
+    plan.buffers["x"] = makeRandom(test.tokens * test.width(), 1);
     plan.buffers["c0"] = first.codes;
     plan.buffers["s0"] = first.scales;
     plan.buffers["c1"] = second.codes;
@@ -198,9 +225,9 @@ struct Step : ScheduledStep {
     plan.buffers["tail"] = Bits(test.tokens * kOther, kNaN);
     for (int64_t token = 0; token < test.tokens; ++token) {
       std::vector<double> row;
-      for (int64_t k = 0; k < test.depth; ++k)
-        row.push_back(toFloat(bits("x")[token * test.depth + k]));
-      rows.push_back(test.quantises ? quantise(row) : row);
+      for (int64_t k = 0; k < test.width(); ++k)
+        row.push_back(toFloat(bits("x")[token * test.width() + k]));
+      rows.push_back(test.quantises ? quantise(row, test.group()) : row);
     }
     PassManager passes(&context);
     LowerToTileOptions options;
@@ -221,10 +248,11 @@ struct Step : ScheduledStep {
 
   const Bits &bits(const char *name) const { return std::get<Bits>(plan.buffers.at(name)); }
 
-  static double product(const CodedMatrix &weight, const std::vector<double> &row, int64_t at) {
+  static double product(const CodedMatrix &weight, const std::vector<double> &row, int64_t at,
+                        int64_t from = 0) {
     double sum = 0;
     for (int64_t k = 0; k < weight.depth; ++k)
-      sum += row[k] * weight.at(at, k);
+      sum += row[from + k] * weight.at(at, k);
     return sum;
   }
   std::vector<double> row(const CodedMatrix &weight, int64_t token, int64_t columns,
@@ -235,7 +263,8 @@ struct Step : ScheduledStep {
       int64_t at = test.op == "heads"
                        ? i / kUsedRows * kHeadRows + kHeadRows - kUsedRows + i % kUsedRows
                        : i;
-      values[i] = product(weight, rows[token], at);
+      int64_t head = test.op == "per_head" ? i / (columns / kHeads) : 0;
+      values[i] = product(weight, rows[token], at, head * test.depth);
       if (test.op == "bias")
         values[i] += toFloat(bits("g")[i]);
       squares += values[i] * values[i];
@@ -272,7 +301,7 @@ void compareChain(const Step &step, const Bits &got, int64_t token,
   }
 }
 
-TEST_P(CodedProducts, A16_A46_A47_GiveTheReferenceUnderEverySeed) {
+TEST_P(CodedProducts, A12_A16_A46_A47_GiveTheReferenceUnderEverySeed) {
   const CodedCase &test = GetParam();
   Step step(test, context);
   ASSERT_TRUE(step.isLowered);
@@ -286,7 +315,7 @@ TEST_P(CodedProducts, A16_A46_A47_GiveTheReferenceUnderEverySeed) {
       EXPECT_EQ(step.schedules[launch.kernel], "product") << launch.kernel;
   bool hasValues = !test.quantises && test.tokens > 128;
   EXPECT_EQ(launches("linear_coded_"), test.quantises);
-  EXPECT_EQ(launches("quantize_128"), test.quantises);
+  EXPECT_EQ(launches(test.blockColumns == 0 ? "quantize_row_" : "quantize_128"), test.quantises);
   EXPECT_EQ(launches("linear_codes_"), !test.quantises && !hasValues);
   EXPECT_EQ(launches("dequantise_"), hasValues);
   std::optional<Buffers> buffers = runUnderEverySeed(step.plan, *step.module, {"output", "tail"});
@@ -332,6 +361,9 @@ const CodedCase kCases[] = {
     {"tensor_131", "plain", 131, 64, 128, 0, 0},
     {"heads_4", "heads", 4, kHeads *kUsedRows, 256, 128, 128},
     {"heads_channels", "heads", 4, kHeads *kUsedRows, 256, 1, 0},
+    {"absorbed_1", "per_head", 1, 256, 128, 128, 128},
+    {"absorbed_100", "per_head", 100, 256, 256, 128, 128},
+    {"absorbed_channels_5", "per_head", 5, 128, 256, 1, 0},
     {"latents_5", "latents", 5, 192, 1024, 128, 128},
     {"latents_40_channels", "latents", 40, 192, 512, 1, 0},
     {"latents_3_tensors", "latents", 3, 192, 512, 0, 0},
@@ -343,10 +375,23 @@ const CodedCase kCases[] = {
     {"both_200_narrow_blocks", "plain", 200, 128, 256, 64, 128, true},
     {"both_heads_4", "heads", 4, kHeads *kUsedRows, 256, 128, 128, true},
     {"both_heads_140", "heads", 140, kHeads *kUsedRows, 128, 128, 128, true},
+    {"both_absorbed_3", "per_head", 3, 256, 128, 128, 128, true},
+    {"both_absorbed_140", "per_head", 140, 256, 256, 128, 128, true},
+    {"both_absorbed_tensor", "per_head", 5, 128, 256, 0, 0, true},
     {"both_latents_5", "latents", 5, 192, 1024, 128, 128, true},
     {"both_latents_140", "latents", 140, 192, 256, 128, 128, true},
     {"both_chain_3", "chain", 3, 256, 256, 128, 128, true},
     {"both_chain_130", "chain", 130, 256, 256, 128, 128, true},
+    {"rows_and_blocks_3", "plain", 3, 192, 384, 1, 128},
+    {"both_rows_and_blocks_5", "bias", 5, 128, 512, 1, 128, true},
+    {"both_rows_and_blocks_140", "plain", 140, 192, 256, 1, 128, true},
+    {"both_tensor_3", "plain", 3, 128, 384, 0, 0, true},
+    {"both_tensor_140", "bias", 140, 192, 256, 0, 0, true},
+    {"both_channels_5", "bias", 5, 128, 512, 1, 0, true},
+    {"both_channels_140", "plain", 140, 192, 256, 1, 0, true},
+    {"both_heads_channels", "heads", 4, kHeads *kUsedRows, 256, 1, 0, true},
+    {"both_latents_channels", "latents", 5, 192, 1024, 1, 0, true},
+    {"both_latents_tensors", "latents", 140, 192, 256, 0, 0, true},
 };
 
 INSTANTIATE_TEST_SUITE_P(Cases, CodedProducts, ::testing::ValuesIn(kCases),

@@ -28,8 +28,9 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::HeadProjectOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::FoldQueryOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::FoldOutputOp op);
 
-// CodedWeights.cpp, CodedRows.cpp
+// CodedWeights.cpp, Requantize.cpp, CodedRows.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::ScaledWeightOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::RequantizeOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::CodedRowsOp op);
 
 // RmsNorm.cpp
@@ -87,8 +88,8 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::ConvertIndicesOp op);
 // TopK.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::TopKOp op);
 
-// Indexer/LayerNorm.cpp, Quantize.cpp, RoundMxfp4.cpp, Hadamard.cpp, IndexWeights.cpp,
-// IndexRows.cpp, IndexScores.cpp
+// Indexer/LayerNorm.cpp, Quantize.cpp, Rows/QuantizeRows.cpp, RoundMxfp4.cpp, Hadamard.cpp,
+// IndexWeights.cpp, IndexRows.cpp, IndexScores.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::LayerNormOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::QuantizeOp op);
 /// Rows as codes, with a scale for each `group` of columns.
@@ -98,6 +99,9 @@ struct CodedTensor {
 };
 void emitQuantize(StepLowering &step, const TensorRef &input, const CodedTensor &to,
                   const cache::ScaleRule &rule);
+/// Rows of any width with one scale each.
+void emitQuantizeRows(StepLowering &step, const TensorRef &input, const CodedTensor &to,
+                      const cache::ScaleRule &rule);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::RoundMxfp4Op op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::HadamardOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::IndexWeightsOp op);

@@ -26,6 +26,14 @@ static TensorRef joinHeads(StepLowering &step, TensorRef rows) {
   return rows;
 }
 
+/// The scales of coded rows [T, N, K] as [T, N, K / group].
+static TensorRef scalesOfHeads(StepLowering &step, const TensorRef &coded, int64_t group) {
+  int64_t ofHead = coded.size(2) / group, ofToken = coded.scales->countAcross();
+  return {.buffer = coded.scales->buffer,
+          .sizes = {coded.sizes[0], coded.sizes[1], step.plan().getIndexAttr(ofHead)},
+          .strides = {ofToken, ofHead, 1}};
+}
+
 TensorRef mlac::mla_to_tile::makeCodedRows(StepLowering &step, ArrayRef<OpFoldResult> sizes,
                                            int64_t group) {
   auto size = [&](int64_t value) -> OpFoldResult { return step.plan().getIndexAttr(value); };
@@ -60,16 +68,26 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::CodedRowsOp op) 
   if (failed(checkReadByProducts(op, op.getResult())))
     return failure();
   TensorRef input = step.lookup(op.getInput());
-  if (input.rank() == 3 && input.strides[1] != input.size(2) * input.strides[2])
-    return op.emitOpError("expected rows that lie together in memory, got a slice of heads");
   auto group = static_cast<int64_t>(op.getGroup());
+  bool isSlice = input.rank() == 3 && input.strides[1] != input.size(2) * input.strides[2];
+  if (isSlice && input.size(2) % group != 0)
+    return op.emitOpError("expected rows that lie together in memory, or heads of whole groups of ")
+           << group << " columns, got a slice of heads";
   TensorRef coded = makeCodedRows(step, input.sizes, group);
+  if (isSlice) {
+    emitQuantize(step, input, {coded, scalesOfHeads(step, coded, group), group}, kActivationRule);
+    step.setView(op.getResult(), coded);
+    return success();
+  }
   const CodeScales &scales = *coded.scales;
   TensorRef scaleRows{.buffer = scales.buffer,
                       .sizes = {input.sizes[0], step.plan().getIndexAttr(scales.countAcross())},
                       .strides = {scales.countAcross(), 1}};
-  emitQuantize(step, joinHeads(step, input), {joinHeads(step, coded), scaleRows, group},
-               kActivationRule);
+  CodedTensor to{joinHeads(step, coded), scaleRows, group};
+  if (scales.countAcross() == 1)
+    emitQuantizeRows(step, joinHeads(step, input), to, kActivationRule);
+  else
+    emitQuantize(step, joinHeads(step, input), to, kActivationRule);
   step.setView(op.getResult(), coded);
   return success();
 }
@@ -80,11 +98,13 @@ LogicalResult mlac::mla_to_tile::checkCodedProduct(Operation *op, const Product 
     return success();
   if (!product.rhs.scales)
     return op->emitOpError("expected a weight of codes beside activations of codes");
-  if (rows->columns != kCodedDepth || product.rhs.scales->columns != kCodedDepth ||
-      !canMultiplyCodes(product))
+  int64_t columns = product.rhs.scales->columns;
+  bool areBlocks = rows->columns == kCodedDepth && columns == kCodedDepth,
+       areRows = rows->countAcross() == 1 && columns == 0;
+  if ((!areBlocks && !areRows) || !canMultiplyCodes(product))
     return op->emitOpError("expected activations and weights with scales of ")
-           << kCodedDepth << " columns, in whole tiles, got scales of " << rows->columns << " and "
-           << product.rhs.scales->columns << " columns and a weight of " << product.columns << " x "
-           << product.depth;
+           << kCodedDepth << " columns, or of whole rows, in whole tiles, got scales of "
+           << rows->columns << " and " << columns << " columns and a weight of " << product.columns
+           << " x " << product.depth;
   return success();
 }

@@ -72,8 +72,9 @@ static bool isInWholeTiles(const Matrices &weights, int64_t batch, int64_t tileC
     return true;
   int64_t first = weights.offset / scales.matrixColumns,
           apart = batch == 1 ? 0 : weights.batchStride / scales.matrixColumns;
-  return scales.columns == kCodedDepth && scales.rows % tileColumns == 0 &&
-         first % tileColumns == 0 && apart % tileColumns == 0;
+  bool hasTiles =
+      scales.rows % tileColumns == 0 && first % tileColumns == 0 && apart % tileColumns == 0;
+  return scales.columns == kCodedDepth && (scales.rows == 1 || hasTiles);
 }
 
 bool mlac::mla_to_tile::canMultiplyCodes(const Product &product, int64_t tileColumns) {
@@ -153,10 +154,13 @@ Value ScaleTiles::tile(KernelBuilder &b, Value column, Value k, Value sum) const
     // Behind the rows of one source its loads give zeros; before them they are another's.
     Value row = b.add(b.add(batchRow, source.row), b.sub(column, b.index(source.from)));
     row = sources.size() > 1 ? b.maximum(row, b.index(0)) : row;
-    OpFoldResult rows = b.fixed(source.scales.matrixRows), one = b.fixed(1), none = b.fixed(0);
+    OpFoldResult rows = b.fixed(source.scales.matrixRows), none = b.fixed(0),
+                 down = b.fixed(source.scales.countAcross()), first = none;
+    if (source.scales.columns != 0)
+      first = b.extent(b.divNarrow(k, b.index(source.scales.columns)));
     Value view = weightsAreRows
-                     ? b.view(source.buffer, none, {rows, b.fixed(shape[1])}, {one, none})
-                     : b.view(source.buffer, none, {b.fixed(shape[0]), rows}, {none, one});
+                     ? b.view(source.buffer, first, {rows, b.fixed(shape[1])}, {down, none})
+                     : b.view(source.buffer, first, {b.fixed(shape[0]), rows}, {none, down});
     SmallVector<Value, 2> at = {row, b.index(0)};
     if (!weightsAreRows)
       std::swap(at[0], at[1]);
@@ -166,30 +170,36 @@ Value ScaleTiles::tile(KernelBuilder &b, Value column, Value k, Value sum) const
 }
 
 /// What the sum of a block of the depth is multiplied by: its rows' scales, where activations have
-/// them, times that of the weight's block.
+/// them, times that of the weight's block; one of a whole row of the weight comes behind the sum.
 Value ScaleTiles::factor(KernelBuilder &b, const Place &at, Value sum) const {
   if (!rowScales)
     return tile(b, at.column, at.k, sum);
   ArrayRef<int64_t> shape = cast<RankedTensorType>(sum.getType()).getShape();
-  Value ofBlock =
-      choose(b, at.column, [&](const Source &source) { return load(b, source, at.column, at.k); });
   Value group = b.divNarrow(at.k, b.index(rowScales->columns));
   if (batchGroup)
     group = b.add(group, batchGroup);
   Value view = b.view(rowBuffer, b.extent(group), {tokens}, {b.fixed(rowScales->countAcross())});
   Value ofRows = b.load(view, at.row, {shape[0]});
-  return b.broadcast(b.mulf(ofRows, b.splat(ofBlock, {shape[0]})), shape[1]);
+  if (hasScalesOfRows() && isOfBlocks())
+    return b.mulf(b.broadcast(ofRows, shape[1]), tile(b, at.column, at.k, sum));
+  if (!hasScalesOfRows()) {
+    Value ofBlock = choose(b, at.column,
+                           [&](const Source &source) { return load(b, source, at.column, at.k); });
+    ofRows = b.mulf(ofRows, b.splat(ofBlock, {shape[0]}));
+  }
+  return b.broadcast(ofRows, shape[1]);
 }
 
 Value ScaleTiles::accumulate(KernelBuilder &b, const Place &at, Value sum,
                              llvm::function_ref<Value(Value)> multiply) const {
-  if (!isOfBlocks())
+  if (!isOfBlocks() && !rowScales)
     return multiply(sum);
   return b.addf(sum, b.mulf(multiply(b.like(sum, 0)), factor(b, at, sum)));
 }
 
 Value ScaleTiles::finish(KernelBuilder &b, Value column, Value sum) const {
-  return isOfBlocks() ? sum : b.mulf(sum, tile(b, column, b.index(0), sum));
+  bool isScaled = isOfBlocks() || (rowScales && !hasScalesOfRows());
+  return isScaled ? sum : b.mulf(sum, tile(b, column, b.index(0), sum));
 }
 
 //===----------------------------------------------------------------------===//

@@ -17,6 +17,9 @@
 //     sum   += (codes[columns, k .. k + 128] · x[rows, k .. k + 128]) * (scale[columns / rows, k /
 //     128] * xScale[rows, k / 128])
 //
+// or one for each row, where the weight has no blocks; these sums are scaled every 128 of the
+// depth, too, since accumulators of codes have fewer bits than f32.
+//
 // A tile's columns of the product (rows of the weight) lie in one block: 64, or 128 where blocks
 // have as many.
 //
@@ -74,6 +77,10 @@ private:
     int64_t row; // of the matrix, that of the first column
   };
   bool isOfBlocks() const { return sources.front().scales.columns != 0; }
+  /// Each row of the weight, which is a column of the product, has its own.
+  bool hasScalesOfRows() const {
+    return llvm::any_of(sources, [](const Source &source) { return source.scales.rows == 1; });
+  }
   void addSource(int64_t from, const Matrices &weights, Value buffer);
   Value load(KernelBuilder &b, const Source &source, Value column, Value k) const;
   template <typename Load> Value choose(KernelBuilder &b, Value column, Load load) const;

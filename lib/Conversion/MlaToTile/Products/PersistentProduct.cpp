@@ -122,7 +122,7 @@ SmallVector<Value> PersistentKernel::accumulate(KernelBuilder &b, ValueRange arg
   SmallVector<Value> zeros(products, b.constant({kRowsOfProduct, columns}, 0));
   int64_t width = p.depth / depthParts;
   Value from = b.mul(tile.depthPart, width);
-  return b.forBlocks(width, depth, zeros, [&](Value block, ValueRange sums) {
+  SmallVector<Value> totals = b.forBlocks(width, depth, zeros, [&](Value block, ValueRange sums) {
     Value k = depthParts == 1 ? block : b.add(from, block);
     Value at = b.add(tokens.column, k);
     SmallVector<Value> rows, x, next;
@@ -142,6 +142,10 @@ SmallVector<Value> PersistentKernel::accumulate(KernelBuilder &b, ValueRange arg
     }
     return next;
   });
+  if (scales)
+    for (Value &total : totals)
+      total = scales->finish(b, tile.column, total);
+  return totals;
 }
 
 void PersistentKernel::writeTile(KernelBuilder &b, ValueRange args, const Tile &tile) {
@@ -219,7 +223,9 @@ static ProductShape getShape(const Product &product) {
   if (!product.lhs.scales)
     return shape;
   shape.operands = ProductOperands::Codes;
-  bool hasWideBlocks = canMultiplyCodes(product, kMostCodedColumns);
+  // Scales of each row and block of the weight are a third tile beside both accumulators.
+  bool isOfRows = product.rhs.scales->rows == 1 && product.rhs.scales->columns != 0;
+  bool hasWideBlocks = !isOfRows && canMultiplyCodes(product, kMostCodedColumns);
   shape.mostColumns = hasWideBlocks ? kMostCodedColumns : SwappedTile::kColumns;
   return shape;
 }

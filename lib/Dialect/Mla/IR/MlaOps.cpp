@@ -153,25 +153,49 @@ LogicalResult HeadProjectOp::verify() {
   return check.sameElement("input", getInput(), "result", getResult());
 }
 
+/// One scale for each block of codes of static shape.
+static LogicalResult verifyScales(Operation *op, Attribute blockAttr, RankedTensorType codes,
+                                  Value scales) {
+  if (!isScaleBlock(blockAttr))
+    return op->emitOpError("expected block to be two numbers of at least 0, got ") << blockAttr;
+  SmallVector<int64_t, 2> grid;
+  for (auto [size, step] :
+       llvm::zip_equal(codes.getShape(), cast<DenseI64ArrayAttr>(blockAttr).asArrayRef()))
+    grid.push_back(step == 0 ? 1 : llvm::divideCeil(size, step));
+  if (getTensorType(scales).getShape() != ArrayRef<int64_t>(grid))
+    return op->emitOpError("expected scales ")
+           << RankedTensorType::get(grid, Float32Type::get(op->getContext())) << " of blocks "
+           << blockAttr << ", got " << getTensorType(scales);
+  return success();
+}
+
 LogicalResult ScaledWeightOp::verify() {
   ShapeCheck check(*this);
   if (failed(check.match("codes", getCodes(), {"O", "I"})) || // (C1)
       failed(check.match("result", getResult(), {"O", "I"})))
     return failure();
-  ArrayRef<int64_t> block = getBlock();
-  if (!isScaleBlock(getBlockAttr())) // (C2)
-    return emitOpError("expected block to be two numbers of at least 0, got ") << getBlockAttr();
   RankedTensorType codes = getTensorType(getCodes());
   if (!codes.hasStaticShape())
     return emitOpError("expected codes of static shape, got ") << codes;
-  SmallVector<int64_t, 2> grid;
-  for (auto [size, step] : llvm::zip_equal(codes.getShape(), block))
-    grid.push_back(step == 0 ? 1 : llvm::divideCeil(size, step));
-  if (getTensorType(getScales()).getShape() != ArrayRef<int64_t>(grid)) // (C2)
-    return emitOpError("expected scales ")
-           << RankedTensorType::get(grid, Float32Type::get(getContext())) << " of blocks "
-           << getBlockAttr() << ", got " << getTensorType(getScales());
-  return success();
+  return verifyScales(*this, getBlockAttr(), codes, getScales()); // (C2)
+}
+
+LogicalResult RequantizeOp::verify() {
+  RankedTensorType weight = getTensorType(getWeight());
+  ArrayRef<int64_t> shape = weight.getShape();
+  bool isHeads = shape.size() == 3;
+  if (weight.getNumDynamicDims() || llvm::is_contained(shape, 0) ||
+      (!isHeads && (shape.size() != 2 || getTransposed()))) // (C1)
+    return emitOpError("expected a weight [O, I], [N, J, I] or, transposed, [N, I, J], of static "
+                       "shape, got ")
+           << weight;
+  int64_t depth = shape[getTransposed() ? 1 : shape.size() - 1];
+  SmallVector<int64_t, 2> matrix = {weight.getNumElements() / depth, depth};
+  RankedTensorType codes = getTensorType(getCodes());
+  if (codes.getShape() != ArrayRef<int64_t>(matrix))
+    return emitOpError("expected codes ")
+           << codes.clone(matrix) << " of " << weight << ", got " << codes;
+  return verifyScales(*this, getBlockAttr(), codes, getScales()); // (C2)
 }
 
 LogicalResult FoldQueryOp::verify() {

@@ -14,7 +14,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CodeTiles.h"
 #include "LayerShape.h"
+#include "mla/Dialect/Mla/IR/WeightScales.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -123,16 +125,77 @@ namespace {
 struct Folding {
   bool query, output;
 };
+
+/// What the products of absorption multiply by: values, or codes in blocks of the source's.
+class Weights {
+public:
+  /// `block` is empty for values.
+  explicit Weights(ArrayRef<int64_t> block) : block(block) {}
+
+  /// What keeps the product of `weight`, with what is contracted in rows or columns, from codes.
+  LogicalResult check(AttentionOp attention, StringRef name, ArrayRef<int64_t> shape,
+                      bool contractsRows) const;
+  /// A weight of mla.project, or of mla.head_project whose columns are contracted.
+  Value make(OpBuilder &builder, Value weight, bool contractsRows = false) const;
+  bool areCodes() const { return !block.empty(); }
+
+private:
+  ArrayRef<int64_t> block;
+};
 } // namespace
 
-static Value emitLatentQuery(OpBuilder &builder, AttentionOp attention, bool fold) {
+LogicalResult Weights::check(AttentionOp attention, StringRef name, ArrayRef<int64_t> shape,
+                             bool contractsRows) const {
+  if (!areCodes())
+    return success();
+  int64_t depth = shape[contractsRows ? 1 : shape.size() - 1];
+  int64_t columns = shape[contractsRows ? 2 : shape.size() - 2];
+  if (!canScaleTiles(block))
+    return attention.emitOpError("cannot requantise ")
+           << name
+           << ": expected scales of the tensor, of rows, or of blocks of one row or a multiple of "
+           << kCodeTileRows << " by " << kScaledDepth << " columns, got blocks of " << block[0]
+           << " x " << block[1];
+  if (columns % kCodeTileRows == 0 && depth % kScaledDepth == 0)
+    return success();
+  return attention.emitOpError("cannot requantise ")
+         << name << ": expected a product of a multiple of " << kCodeTileRows
+         << " columns with a depth that is a multiple of " << kScaledDepth << ", got " << columns
+         << " with " << depth;
+}
+
+Value Weights::make(OpBuilder &builder, Value weight, bool contractsRows) const {
+  if (!areCodes())
+    return weight;
+  Location loc = weight.getLoc();
+  RankedTensorType type = getType(weight);
+  SmallVector<int64_t> shape(type.getShape());
+  if (contractsRows)
+    std::swap(shape[1], shape[2]);
+  SmallVector<int64_t, 2> matrix = {type.getNumElements() / shape.back(), shape.back()}, grid;
+  for (auto [size, step] : llvm::zip_equal(matrix, block))
+    grid.push_back(step == 0 ? 1 : llvm::divideCeil(size, step));
+  auto codes = RequantizeOp::create(
+      builder, loc, RankedTensorType::get(matrix, Float8E4M3FNType::get(builder.getContext())),
+      RankedTensorType::get(grid, builder.getF32Type()), weight, block, contractsRows);
+  Value scaled = ScaledWeightOp::create(builder, loc, type.clone(matrix), codes.getCodes(),
+                                        codes.getScales(), block);
+  if (shape.size() == 2)
+    return scaled;
+  SmallVector<ReassociationIndices> heads = {{0, 1}, {2}};
+  return tensor::ExpandShapeOp::create(builder, loc, type.clone(shape), scaled, heads);
+}
+
+static Value emitLatentQuery(OpBuilder &builder, AttentionOp attention, bool fold,
+                             const Weights &weights) {
   Location loc = attention.getLoc();
   Value wUk = attention.getWUk();
   int64_t kvLoraRank = getType(wUk).getShape().back();
   RankedTensorType type = withLastDim(attention.getQNope(), kvLoraRank);
-  if (!fold)
-    return HeadProjectOp::create(builder, loc, type, attention.getQNope(), wUk,
-                                 /*contract_rows=*/true);
+  if (!fold) // codes have what is contracted in their columns
+    return HeadProjectOp::create(builder, loc, type, attention.getQNope(),
+                                 weights.make(builder, wUk, /*contractsRows=*/true),
+                                 /*contract_rows=*/!weights.areCodes());
   ProjectOp up = findQueryUp(attention);
   ArrayRef<int64_t> upShape = getType(up.getWeight()).getShape();
   auto foldedType =
@@ -141,11 +204,12 @@ static Value emitLatentQuery(OpBuilder &builder, AttentionOp attention, bool fol
   Value input = up.getInput();
   if (auto rows = attention.getQNope().getDefiningOp<PartRowsOp>())
     input = PartRowsOp::create(builder, loc, input, rows.getPart());
-  return ProjectOp::create(builder, loc, type, input, folded, /*bias=*/Value());
+  return ProjectOp::create(builder, loc, type, input, weights.make(builder, folded),
+                           /*bias=*/Value());
 }
 
 /// Replaces W_O behind `attention` by W_UV_O behind `latentOutput`.
-static void foldOutput(AttentionOp attention, Value latentOutput) {
+static void foldOutput(AttentionOp attention, Value latentOutput, const Weights &weights) {
   ProjectOp output = findOutputProjection(attention.getOutput());
   OpBuilder builder(output);
   Location loc = output.getLoc();
@@ -153,8 +217,8 @@ static void foldOutput(AttentionOp attention, Value latentOutput) {
   Value folded = FoldOutputOp::create(
       builder, loc, withLastDim(output.getWeight(), latentShape[1] * latentShape[2]),
       attention.getWUv(), output.getWeight());
-  Value result =
-      ProjectOp::create(builder, loc, output.getType(), latentOutput, folded, output.getBias());
+  Value result = ProjectOp::create(builder, loc, output.getType(), latentOutput,
+                                   weights.make(builder, folded), output.getBias());
   output.getResult().replaceAllUsesWith(result);
   output->erase();
 }
@@ -246,12 +310,12 @@ static Operation *emitLatentAttention(OpBuilder &builder, AttentionOp attention,
                                      /*num_splits=*/Value(), attention.getScaleAttr());
 }
 
-static void absorb(AttentionOp attention, Folding folding) {
+static void absorb(AttentionOp attention, Folding folding, const Weights &weights) {
   if (folding.output && !findOutputProjection(attention.getOutput()))
     sinkProjection(attention);
   OpBuilder builder(attention);
   Location loc = attention.getLoc();
-  Value latentQuery = emitLatentQuery(builder, attention, folding.query);
+  Value latentQuery = emitLatentQuery(builder, attention, folding.query, weights);
   Operation *absorbed = emitLatentAttention(builder, attention, latentQuery);
   Value latentOutput = absorbed->getResult(0);
   if (Value lse = attention.getLse()) {
@@ -261,10 +325,10 @@ static void absorb(AttentionOp attention, Folding folding) {
     lse.replaceAllUsesWith(converted);
   }
   if (folding.output) {
-    foldOutput(attention, latentOutput);
+    foldOutput(attention, latentOutput, weights);
   } else {
     Value heads = HeadProjectOp::create(builder, loc, attention.getOutput().getType(), latentOutput,
-                                        attention.getWUv(),
+                                        weights.make(builder, attention.getWUv()),
                                         /*contract_rows=*/false);
     attention.getOutput().replaceAllUsesWith(heads);
   }
@@ -312,6 +376,14 @@ struct AbsorbWeights : mla::impl::MlaAbsorbWeightsBase<AbsorbWeights> {
           << "mla-absorb-weights: expected requests >= 1, got " << requests.getValue();
       return signalPassFailure();
     }
+    auto scales = getOperation()->getAttrOfType<DenseI64ArrayAttr>(kWeightScalesAttr);
+    if (requantize && !scales) {
+      emitError(getOperation().getLoc())
+          << "mla-absorb-weights: requantize expects a module with " << kWeightScalesAttr
+          << ", the blocks of its weights' scales";
+      return signalPassFailure();
+    }
+    block = requantize ? scales.asArrayRef() : ArrayRef<int64_t>();
     SmallVector<AttentionOp> attentions;
     getOperation().walk([&](AttentionOp attention) { attentions.push_back(attention); });
     for (AttentionOp attention : attentions)
@@ -321,6 +393,9 @@ struct AbsorbWeights : mla::impl::MlaAbsorbWeightsBase<AbsorbWeights> {
 
   LogicalResult rewrite(AttentionOp attention);
   FailureOr<Folding> getFolding(AttentionOp attention);
+  LogicalResult checkCodes(AttentionOp attention, Folding folding, const Weights &weights) const;
+
+  ArrayRef<int64_t> block; // of codes; empty: values
 };
 } // namespace
 
@@ -333,8 +408,32 @@ LogicalResult AbsorbWeights::rewrite(AttentionOp attention) {
   FailureOr<Folding> folding = getFolding(attention);
   if (failed(folding))
     return failure();
-  absorb(attention, *folding);
+  Weights weights(block);
+  if (failed(checkCodes(attention, *folding, weights)))
+    return failure();
+  absorb(attention, *folding, weights);
   return success();
+}
+
+LogicalResult AbsorbWeights::checkCodes(AttentionOp attention, Folding folding,
+                                        const Weights &weights) const {
+  RankedTensorType keys = getType(attention.getWUk()), values = getType(attention.getWUv());
+  int64_t rank = keys.getShape().back();
+  if (folding.query) {
+    int64_t depth = getType(findQueryUp(attention).getWeight()).getShape().back();
+    if (failed(weights.check(attention, "W_Q_UK", {keys.getDimSize(0), rank, depth}, false)))
+      return failure();
+  } else if (failed(weights.check(attention, "W_UK", keys.getShape(), true))) {
+    return failure();
+  }
+  if (!folding.output)
+    return weights.check(attention, "W_UV", values.getShape(), false);
+  ProjectOp output = findOutputProjection(attention.getOutput());
+  if (!output)
+    output = findProjectionOfBranch(attention);
+  return weights.check(attention, "W_UV_O",
+                       {getType(output.getWeight()).getDimSize(0), keys.getDimSize(0) * rank},
+                       false);
 }
 
 FailureOr<Folding> AbsorbWeights::getFolding(AttentionOp attention) {

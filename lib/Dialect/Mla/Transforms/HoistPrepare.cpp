@@ -117,7 +117,7 @@ private:
   FailureOr<Value> materialize(Value value);
   FailureOr<Value> materializeWeight(BlockArgument argument);
   Operation *findEqual(Operation *op);
-  StringAttr makeName(Operation *op);
+  StringAttr makeName(Value value);
 
   ModuleOp module;
   OpBuilder builder;
@@ -152,7 +152,7 @@ FailureOr<StringAttr> PrepareBuilder::derive(Value value) {
     return failure();
   StringAttr &name = results[*copy];
   if (!name)
-    name = makeName(copy->getDefiningOp());
+    name = makeName(*copy);
   return name;
 }
 
@@ -205,11 +205,24 @@ Operation *PrepareBuilder::findEqual(Operation *op) {
   return nullptr;
 }
 
-StringAttr PrepareBuilder::makeName(Operation *op) {
-  std::string stem = isa<FoldQueryOp>(op)    ? "w_q_uk"
-                     : isa<FoldOutputOp>(op) ? "w_uv_o"
-                                             : op->getName().stripDialect().str();
-  std::string name = stem;
+/// What the specification calls it (mla.md section 7); scales behind the name of their codes.
+static std::string getStem(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (auto codes = dyn_cast<RequantizeOp>(op)) {
+    Operation *source = codes.getWeight().getDefiningOp();
+    bool isFolded = isa_and_nonnull<FoldQueryOp, FoldOutputOp>(source);
+    std::string stem = isFolded                ? getStem(codes.getWeight())
+                       : codes.getTransposed() ? "w_uk"
+                                               : "w_uv";
+    return value == codes.getScales() ? stem + "_scales" : stem;
+  }
+  return isa<FoldQueryOp>(op)    ? "w_q_uk"
+         : isa<FoldOutputOp>(op) ? "w_uv_o"
+                                 : op->getName().stripDialect().str();
+}
+
+StringAttr PrepareBuilder::makeName(Value value) {
+  std::string stem = getStem(value), name = stem;
   for (unsigned count = 1; !names.insert(name).second; ++count)
     name = stem + "_" + std::to_string(count);
   return builder.getStringAttr(name);

@@ -30,9 +30,12 @@ static constexpr unsigned kHeadRows = 1;
 
 /// Whether a result may be a part of wider rows of heads: operands of what takes any strides.
 static bool takesStrides(ProjectOp project) {
-  return !project.getBias() &&
-         llvm::all_of(project.getResult().getUsers(),
-                      llvm::IsaPred<HeadProjectOp, RopeOp, ExpandedAttentionOp>);
+  int64_t columns = cast<RankedTensorType>(project.getType()).getShape().back();
+  return !project.getBias() && llvm::all_of(project.getResult().getUsers(), [&](Operation *user) {
+    auto codes = dyn_cast<CodedRowsOp>(user);
+    return codes ? columns % codes.getGroup() == 0 // of one head each
+                 : isa<HeadProjectOp, RopeOp, ExpandedAttentionOp>(user);
+  });
 }
 
 /// Whether `other` has the rows of each head that follow `slice`'s.
@@ -71,10 +74,10 @@ static Value joinWeights(OpBuilder &builder, tensor::ExtractSliceOp slice, int64
   sizes[kHeadRows] = rows;
   if (source.getShape() == ArrayRef(sizes))
     return slice.getSource();
-  return tensor::ExtractSliceOp::create(
-      builder, slice.getLoc(), RankedTensorType::get(sizes, source.getElementType()),
-      slice.getSource(), ValueRange(), ValueRange(), ValueRange(), slice.getStaticOffsets(), sizes,
-      slice.getStaticStrides());
+  return tensor::ExtractSliceOp::create(builder, slice.getLoc(),
+                                        RankedTensorType::get(sizes, source.getElementType()),
+                                        slice.getSource(), ValueRange(), ValueRange(), ValueRange(),
+                                        slice.getStaticOffsets(), sizes, slice.getStaticStrides());
 }
 
 /// Columns `first` on of each row of heads of `joined`, as wide as `result`.

@@ -11,10 +11,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CodeTiles.h"
 #include "mla/Analysis/ProductCost.h"
 #include "mla/Dialect/Mla/IR/WeightScales.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
-#include "mla/Machine/TileShapes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -28,9 +28,6 @@ namespace mlir::mla {
 using namespace mlir;
 using namespace mlir::mla;
 
-/// Rows of a product's tile, which has one scale; columns that products add up before they scale.
-static constexpr int64_t kTileRows = mlac::SwappedTile::kColumns, kScaledDepth = 128;
-
 namespace {
 /// What reads a weight.
 struct Uses {
@@ -43,7 +40,6 @@ struct KeepCodes : mla::impl::MlaKeepCodesBase<KeepCodes> {
   void runOnOperation() override;
 
 private:
-  bool canScale() const;
   bool suits(BlockArgument weight) const;
   bool pays(StringAttr name);
   void keep(func::FuncOp function, BlockArgument weight, StringRef name);
@@ -59,7 +55,8 @@ static bool isSliceOfTiles(tensor::ExtractSliceOp slice) {
     return false;
   ArrayRef<int64_t> offsets = slice.getStaticOffsets(), sizes = slice.getStaticSizes();
   return offsets[0] == 0 && sizes[0] == shape[0] && offsets[2] == 0 && sizes[2] == shape[2] &&
-         shape[1] % kTileRows == 0 && offsets[1] % kTileRows == 0 && sizes[1] % kTileRows == 0;
+         shape[1] % kCodeTileRows == 0 && offsets[1] % kCodeTileRows == 0 &&
+         sizes[1] % kCodeTileRows == 0;
 }
 
 static void findUses(Value weight, Uses &uses) {
@@ -80,15 +77,10 @@ static void findUses(Value weight, Uses &uses) {
   }
 }
 
-bool KeepCodes::canScale() const {
-  bool isOfRows = columns == 0 && (rows == 0 || rows == 1);
-  return isOfRows || (rows > 0 && rows % kTileRows == 0 && columns == kScaledDepth);
-}
-
 bool KeepCodes::suits(BlockArgument weight) const {
   auto type = dyn_cast<RankedTensorType>(weight.getType());
   if (!type || type.getRank() != 2 || !type.hasStaticShape() || weight.use_empty() ||
-      type.getDimSize(0) % kTileRows != 0 || type.getDimSize(1) % kScaledDepth != 0)
+      type.getDimSize(0) % kCodeTileRows != 0 || type.getDimSize(1) % kScaledDepth != 0)
     return false;
   Uses uses;
   findUses(weight, uses);
@@ -158,7 +150,7 @@ void KeepCodes::runOnOperation() {
     return;
   rows = block[0];
   columns = block[1];
-  if (!canScale())
+  if (!canScaleTiles(block))
     return;
   if (!machine.empty() && !mlac::findTargetDescription(machine)) {
     emitError(getOperation().getLoc()) << "mla-keep-codes: no machine '" << machine << "'";

@@ -41,12 +41,28 @@ static ScaledWeightOp findCodes(Value weight) {
   return {};
 }
 
-/// The activations that a product multiplies with codes; null for other operations.
+/// Whether the rows are codes already: the pass has run before.
+static bool areCodes(Value rows) {
+  while (Operation *op = rows.getDefiningOp()) {
+    if (auto latent = dyn_cast<LatentProjectOp>(op))
+      return rows == latent.getLatent() && latent.getCodesGroup().has_value();
+    if (auto rope = dyn_cast<RopeOp>(op))
+      return rope.getCodesGroup().has_value();
+    if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op))
+      return isa<CodedRowsOp>(op);
+    rows = op->getOperand(0);
+  }
+  return false;
+}
+
+/// The activations that a product multiplies with codes and that are none yet; null for other
+/// operations.
 static OpOperand *findActivations(Operation *op) {
   return llvm::TypeSwitch<Operation *, OpOperand *>(op)
       .Case<ProjectOp, HeadProjectOp, LatentProjectOp, LatentAppendOp>(
           [](auto product) -> OpOperand * {
-            return findCodes(product.getWeight()) ? &product.getInputMutable() : nullptr;
+            bool isValues = findCodes(product.getWeight()) && !areCodes(product.getInput());
+            return isValues ? &product.getInputMutable() : nullptr;
           })
       .Default([](Operation *) -> OpOperand * { return nullptr; });
 }
@@ -108,9 +124,9 @@ private:
     auto scaled = findCodes(findWeight(op));
     if (scaled.getBlock()[1] != group)
       return op->emitOpError("expected weights with scales of ")
-             << group.getValue() << " columns beside activations in groups of as many, got block "
-             << scaled.getBlockAttr();
-    if (countColumns(op, rows) % group != 0)
+             << group.getValue() << " columns beside activations in groups of as many"
+             << (group == 0 ? " (0: all)" : "") << ", got block " << scaled.getBlockAttr();
+    if (group != 0 && countColumns(op, rows) % group != 0)
       return op->emitOpError("expected activations in whole groups of ")
              << group.getValue() << " columns, got " << rows.getType();
     return success();
@@ -130,17 +146,27 @@ private:
             [](auto product) -> Value { return product.getWeight(); });
   }
 
+  /// All columns of the rows, heads side by side, have one scale.
+  static int64_t countRowColumns(Value rows) {
+    int64_t width = 1;
+    for (int64_t size : cast<RankedTensorType>(rows.getType()).getShape().drop_front())
+      width *= size;
+    return width;
+  }
+
   void quantise(Value rows, ArrayRef<OpOperand *> operands) {
     auto latent = rows.getDefiningOp<LatentProjectOp>();
     bool isOfProducts = rows.hasNUses(operands.size());
-    if (latent && rows == latent.getLatent() && isOfProducts)
+    bool isFused = isOfProducts && group != 0; // kernels of latents know groups that they hold
+    if (latent && rows == latent.getLatent() && isFused)
       return latent.setCodesGroup(group);
-    if (RopeOp rope = isOfProducts ? findRotation(rows) : RopeOp(); rope && canHaveCodes(rope))
+    if (RopeOp rope = isFused ? findRotation(rows) : RopeOp(); rope && canHaveCodes(rope))
       return rope.setCodesGroup(group);
     OpBuilder builder(&getContext());
     builder.setInsertionPointAfterValue(rows);
+    int64_t columns = group == 0 ? countRowColumns(rows) : int64_t(group);
     Value coded =
-        CodedRowsOp::create(builder, rows.getLoc(), rows, builder.getI64IntegerAttr(group));
+        CodedRowsOp::create(builder, rows.getLoc(), rows, builder.getI64IntegerAttr(columns));
     for (OpOperand *operand : operands)
       operand->set(coded);
   }

@@ -160,26 +160,27 @@ TEST(OutputCodes, V4_38_RotatedHeadsBecomeCodes) {
   EXPECT_LT(1 - dot / squares, 5e-4);
 }
 
-/// Products of groups of heads with weights that have scales of blocks.
-TEST(OutputCodes, V4_39_GroupsOfHeadsAreMultipliedAsCodes) {
+/// Products of groups of heads with weights that have scales of blocks of `blockRows` rows.
+static void multiplyGroupsOfHeads(int64_t blockRows) {
   constexpr int64_t outputs = 128, rows = kGroups * outputs;
   Problem problem;
   std::mt19937 random(39);
   std::vector<uint8_t> codes(rows * kDepth);
   for (uint8_t &code : codes)
     code = roundToE4m3(random() % 2001 / 1000.0F - 1);
-  std::vector<float> scales(rows / kBlock * (kDepth / kBlock));
+  std::vector<float> scales(rows / blockRows * (kDepth / kBlock));
   for (float &scale : scales)
     scale = 0.25F + random() % 100 / 50.0F;
-  std::vector<Bf16> y = run(problem, outputs, codes, scales, "128, 128",
-                            std::to_string(rows / kBlock) + "x" + std::to_string(kDepth / kBlock));
+  std::vector<Bf16> y =
+      run(problem, outputs, codes, scales, std::to_string(blockRows) + ", 128",
+          std::to_string(rows / blockRows) + "x" + std::to_string(kDepth / kBlock));
   ASSERT_EQ(y.size(), size_t(kTokens * rows));
   std::vector<double> x = problem.coded();
   for (int64_t t = 0; t < kTokens; ++t)
     for (int64_t row = 0; row < rows; ++row) {
       double sum = 0, size = 0;
       for (int64_t k = 0; k < kDepth; ++k) {
-        double scale = scales[row / kBlock * (kDepth / kBlock) + k / kBlock];
+        double scale = scales[row / blockRows * (kDepth / kBlock) + k / kBlock];
         double term = x[t * kHeads * kDim + row / outputs * kDepth + k] *
                       double(widenE4m3(codes[row * kDepth + k])) * scale;
         sum += term;
@@ -189,5 +190,9 @@ TEST(OutputCodes, V4_39_GroupsOfHeadsAreMultipliedAsCodes) {
           << "token " << t << ", row " << row;
     }
 }
+
+/// The recipes (1, 128, 128) and (1, 1, 128) of the specification.
+TEST(OutputCodes, V4_39_GroupsOfHeadsAreMultipliedAsCodes) { multiplyGroupsOfHeads(kBlock); }
+TEST(OutputCodes, V4_39_EachRowOfTheWeightMayHaveItsScales) { multiplyGroupsOfHeads(1); }
 
 } // namespace

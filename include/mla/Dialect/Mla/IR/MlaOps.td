@@ -169,6 +169,37 @@ def Mla_ScaledWeightOp : Mla_Op<"scaled_weight"> {
   let assemblyFormat = "$codes `,` $scales `block` $block attr-dict `:` type($codes) `,` type($scales) `->` type($result)";
 }
 
+def Mla_RequantizeOp : Mla_Op<"requantize"> {
+  let summary = "a weight as e4m3 codes with a scale per block";
+  let description = [{
+    `codes[o, i] = e4m3(w[o, i] / scales[o / rows, i / columns])`, a scale being its block's largest magnitude / 448
+    and at least 1e-12, so that a block of zeros has codes 0 (mla.md section 7). A factor of 0 in `block` is all of the
+    matrix's rows or columns. Of a weight [N, J, I] the matrix is [N · J, I], heads one below the other, and blocks go
+    on over their borders as those of a checkpoint do. With `transposed` the weight is [N, I, J]: what a product
+    contracts, as W_UK, lies in rows, and must lie in columns where codes are multiplied.
+
+    What absorption computes of a checkpoint's codes becomes codes again, in the checkpoint's blocks
+    (`mla.scaled_weight` makes a weight of both results).
+
+    (C1) codes are [O, I] for a weight [O, I] without `transposed`, or [N · J, I]; the shapes are static.
+    (C2) `block` is two numbers of at least 0, and scales are [ceil(O / rows), ceil(I / columns)].
+
+    Example:
+    ```mlir
+    %codes, %scales = mla.requantize %w_uk block [128, 128] transposed
+      : tensor<128x128x512xbf16> -> tensor<65536x128xf8E4M3FN>, tensor<512x1xf32>
+    ```
+
+    Source: DeepSeek-V3 (DeepSeek-AI, 2024), section 3.3.
+  }];
+  let arguments = (ins Mla_Tensor:$weight, DenseI64ArrayAttr:$block, UnitAttr:$transposed);
+  let results = (outs Mla_Fp8Tensor:$codes, Mla_LseTensor:$scales);
+  let assemblyFormat = [{
+    $weight `block` $block (`transposed` $transposed^)? attr-dict
+    `:` type($weight) `->` type($codes) `,` type($scales)
+  }];
+}
+
 def Mla_CodedRowsOp : Mla_Op<"coded_rows", [AllTypesMatch<["input", "result"]>]> {
   let summary = "rows of activations as e4m3 codes with a scale per group of columns";
   let description = [{
@@ -176,7 +207,7 @@ def Mla_CodedRowsOp : Mla_Op<"coded_rows", [AllTypesMatch<["input", "result"]>]>
     row (of its heads side by side) by the rule `raw` and a floor of 1e-12 (mla.md section 7). y has the
     input's type, but what is stored are codes and scales, and y is not rounded to that type: only products
     whose weights are codes (`mla.scaled_weight`) read it. They multiply codes with codes, and the f32 sum of each `group` of
-    the depth by both scales.
+    the depth by both scales. A group of all columns is a scale for each token.
 
     (C1) input and result are [T, I] or [T, N, K], of one type. (C2) group is above 0 and divides I, or N · K.
 

@@ -242,6 +242,16 @@ def MlaAbsorbWeights : Pass<"mla-absorb-weights", "::mlir::ModuleOp"> {
     where the output side is folded. A W_UQ projection that other users share
     stays for them.
 
+    With `requantize`, in a module with `mla.weight_scales`, what absorption multiplies by becomes codes in the blocks of the
+    source's (mla.md section 7): the folded weights, or W_UK, turned so that what is contracted lies in columns, and W_UV:
+    ```mlir
+    %codes, %scales = mla.requantize %w_uk block [128, 128] transposed : …
+    %w = mla.scaled_weight %codes, %scales block [128, 128] : …
+    %q_lat = mla.head_project %q_nope, %w_heads : …
+    ```
+    A product whose columns are no multiple of 64, or whose depth is none of 128, and a block of other than 0 or 128
+    columns, or of rows that are neither 0 (not beside 128 columns) nor 1 nor a multiple of 64, are errors.
+
     Preconditions: no attention has form auto; folding the query side needs
     q_nope from an `mla.project` without bias, folding the output side an output
     used by exactly one `mla.project`. An explicit mode that is impossible is an
@@ -249,7 +259,7 @@ def MlaAbsorbWeights : Pass<"mla-absorb-weights", "::mlir::ModuleOp"> {
     Guarantee: no `mla.attention` of form absorbed remains. Folded weights are
     computed in place, by mla-hoist-prepare moves them.
     Numerics: folding rounds the folded weight once and drops the rounding of
-    q_nope and of the heads' outputs.
+    q_nope and of the heads' outputs. With `requantize` it is rounded to e4m3 behind that.
   }];
   let options = [
     Option<"mode", "mode", "::mlir::mla::AbsorbMode", "::mlir::mla::AbsorbMode::Online",
@@ -261,7 +271,9 @@ def MlaAbsorbWeights : Pass<"mla-absorb-weights", "::mlir::ModuleOp"> {
              clEnumValN(::mlir::mla::AbsorbMode::HalfOutput, "half-output", "folded into W_O only"),
              clEnumValN(::mlir::mla::AbsorbMode::Auto, "auto", "least predicted time"))}]>,
     Option<"requests", "requests", "int64_t", "1",
-           "requests per step that mode=auto assumes, at least 1">];
+           "requests per step that mode=auto assumes, at least 1">,
+    Option<"requantize", "requantize", "bool", "false",
+           "what absorption multiplies by becomes codes in the source's blocks">];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::mla::MlaDialect",
                            "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
 }
@@ -709,7 +721,7 @@ def MlaKeepCodes : Pass<"mla-keep-codes", "::mlir::ModuleOp"> {
 
     It is done for a matrix all of whose uses, in all functions, are weights of `mla.project` and
     `mla.latent_project`, whole or in slices of rows that begin and end at multiples of 64 rows, where the
-    scales are one of the tensor, of rows, or of blocks of a multiple of 64 rows by 128 columns. What else reads a weight
+    scales are one of the tensor, of rows, or of blocks of one row or a multiple of 64 by 128 columns. What else reads a weight
     (attention, which splits W_UK and W_UV off kv_b) has it in 16 bits. With `latents-only` projections are left alone whose weights
     will be folded into others; with `ranks` above 1 a matrix that is cut between them keeps codes where the cut is one
     between blocks. With `machine` a matrix is kept where its products are predicted to take less time there
@@ -746,12 +758,14 @@ def MlaQuantizeActivations : Pass<"mla-quantize-activations", "::mlir::ModuleOp"
     ```
 
     A tensor is quantised once for all products that read it. A latent that nothing else reads is so where its norm
-    is computed, in the same pass over the row.
+    is computed, in the same pass over the row. What is codes already stays: the pass runs again where later ones have
+    made weights codes (mla-absorb-weights). With `group` 0 a token has one scale, beside weights that have one for the
+    matrix or for each of its rows (mla.md section 7).
 
     Preconditions: weights of codes (mla-keep-codes) have scales of `group` columns; others are an error that names the block. Guarantee: no
     product multiplies values with codes. Numerics: activations are rounded to e4m3, in groups with a scale each.
   }];
-  let options = [Option<"group", "group", "int64_t", "128", "columns that have one scale">];
+  let options = [Option<"group", "group", "int64_t", "128", "columns that have one scale; 0: all of a token">];
   let dependentDialects = ["::mlir::mla::MlaDialect"];
 }
 
