@@ -66,6 +66,9 @@ static llvm::Error checkSteps(llvm::StringRef where,
       error = checkLaunch(where, *step->launch, function, target);
     else if (step->loop)
       error = checkSteps(where, step->loop->body, function, target);
+    else if (step->fork)
+      error = llvm::joinErrors(checkSteps(where, step->fork->main, function, target),
+                               checkSteps(where, step->fork->side, function, target));
     else if (step->branch)
       error = llvm::joinErrors(checkSteps(where, step->branch->then_steps, function, target),
                                checkSteps(where, step->branch->else_steps, function, target));

@@ -103,6 +103,7 @@ private:
   LogicalResult convertLaunch(tile::LaunchOp launch, Steps &steps);
   LogicalResult convertLoop(scf::ForOp loop, Steps &steps);
   LogicalResult convertBranch(scf::IfOp branch, Steps &steps);
+  LogicalResult convertFork(tile::ForkOp fork, Steps &steps);
   FailureOr<package::Arg> convertArgument(tile::LaunchOp launch, Value value);
 
   FailureOr<uint32_t> getBuffer(tile::LaunchOp launch, Value value);
@@ -203,6 +204,7 @@ LogicalResult PlanSerializer::convertBlock(Block &block, Steps &steps) {
                                .Case([&](tile::LaunchOp op) { return convertLaunch(op, steps); })
                                .Case([&](scf::ForOp op) { return convertLoop(op, steps); })
                                .Case([&](scf::IfOp op) { return convertBranch(op, steps); })
+                               .Case([&](tile::ForkOp op) { return convertFork(op, steps); })
                                .Default([](Operation *) { return success(); });
     if (failed(result))
       return failure();
@@ -299,6 +301,24 @@ LogicalResult PlanSerializer::convertBranch(scf::IfOp op, Steps &steps) {
     return failure();
   steps.push_back(std::make_unique<package::StepT>());
   steps.back()->branch = std::move(branch);
+  return success();
+}
+
+/// Sides without a condition that may hold are steps like others.
+LogicalResult PlanSerializer::convertFork(tile::ForkOp op, Steps &steps) {
+  FailureOr<ExprId> condition = getExpression(op.getCondition());
+  if (failed(condition))
+    return failure();
+  if (table.constantValue(*condition) == 0)
+    return failure(failed(convertBlock(op.getMain().front(), steps)) ||
+                   failed(convertBlock(op.getSide().front(), steps)));
+  auto fork = std::make_unique<package::ForkT>();
+  fork->condition = *condition;
+  if (failed(convertBlock(op.getMain().front(), fork->main)) ||
+      failed(convertBlock(op.getSide().front(), fork->side)))
+    return failure();
+  steps.push_back(std::make_unique<package::StepT>());
+  steps.back()->fork = std::move(fork);
   return success();
 }
 
@@ -500,7 +520,8 @@ static int64_t getLastPosition(Operation *op, const DenseMap<Operation *, int64_
 }
 
 /// A use inside a loop that does not hold the definition lives through the
-/// whole loop: the next iteration may read what this one wrote.
+/// whole loop: the next iteration may read what this one wrote. One in a side of a fork lives
+/// through the fork: the other side's may come at any time.
 WorkspaceRange PlanSerializer::getLiveRange(tile::WorkspaceOp op, ExprId bytes) {
   WorkspaceRange range{bytes, std::numeric_limits<int64_t>::max(), -1};
   Region *home = op->getParentRegion();
@@ -511,6 +532,8 @@ WorkspaceRange PlanSerializer::getLiveRange(tile::WorkspaceOp op, ExprId bytes) 
       if (isa<scf::ForOp>(parent))
         extent = parent;
     }
+    if (auto fork = user->getParentOfType<tile::ForkOp>())
+      extent = fork;
     range.first = std::min(range.first, positions.at(extent));
     range.last = std::max(range.last, getLastPosition(extent, positions));
   }

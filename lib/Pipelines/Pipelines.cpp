@@ -99,10 +99,19 @@ void mlac::buildUnscheduledTilePipeline(OpPassManager &passes, const LowerToTile
   passes.addPass(createCSEPass());
 }
 
+/// Behind passes that change launches.
+static void overlapLaunches(OpPassManager &passes, const LowerToTileOptions &options) {
+  if (options.overlapTokens == 0)
+    return;
+  tile::TileOverlapLaunchesOptions overlap;
+  overlap.tokens = options.overlapTokens;
+  passes.addPass(tile::createTileOverlapLaunches(overlap));
+}
+
 void mlac::buildLowerToTilePipeline(OpPassManager &passes, const LowerToTileOptions &options) {
   buildUnscheduledTilePipeline(passes, options);
   if (!getInfo(options.target).isScheduled)
-    return;
+    return overlapLaunches(passes, options);
   TilePlanSchedulesOptions planSchedules;
   planSchedules.schedule = options.schedule;
   llvm::append_range(planSchedules.parameters, options.scheduleOptions);
@@ -114,6 +123,7 @@ void mlac::buildLowerToTilePipeline(OpPassManager &passes, const LowerToTileOpti
   passes.addPass(tile::createTileLoopOverPrograms());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
+  overlapLaunches(passes, options);
 }
 
 void mlac::buildTileToSm90Pipeline(OpPassManager &passes) {

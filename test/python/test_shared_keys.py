@@ -450,6 +450,29 @@ class OutputCodesTest(ServedTest):
                         0.5 * reference.cosine_difference(outputs["both"], plain))
 
 
+class OverlapTest(ServedTest):
+    """Launches that do not wait for each other, in another order or on a stream of their own."""
+
+    def test_overlap_changes_no_bit_V4_41(self):
+        for kind in (shared.WINDOW_ONLY, shared.SELECTED, shared.ALL):
+            config = shared.config(kind)
+            rng = np.random.default_rng(41)
+            weights = shared.random_weights(rng, config, kind)
+            story = layers.widen(layers.narrow(rng.standard_normal((150, config["hidden_size"])),
+                                               "f32"))
+            outputs = []
+            for options in ((), ("--overlap-tokens=1",), ("--overlap-tokens=4096",)):
+                served = self.serve(self.compile(config, "f32", *options), weights, "f32",
+                                    config["index_topk"])
+                sequence = served.engine.sequence()
+                outputs.append(np.concatenate(
+                    [served.step([sequence], [count], story[len(sequence):len(sequence) + count],
+                                 function)[0]
+                     for count, function in ((130, "prefill"), (1, "decode"), (3, "prefill"))]))
+            for output in outputs[1:]:
+                self.assertEqual(output.tobytes(), outputs[0].tobytes(), kind)
+
+
 class StatesTest(StoryTest):
     def test_rounded_states_V4_45(self):
         """Sums of the compressor's weights as f32, or rounded to bf16 first: what the pool of states

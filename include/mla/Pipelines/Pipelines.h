@@ -111,6 +111,12 @@ struct LowerToTileOptions : mlir::PassPipelineOptions<LowerToTileOptions> {
                              llvm::cl::desc("cost of a token's partial result, in blocks of keys; "
                                             "negative: by the cost model"),
                              llvm::cl::init(-1)};
+  Option<int64_t> overlapTokens{
+      *this, "overlap-tokens",
+      llvm::cl::desc(
+          "tokens of a step, up to which launches that do not wait for each other run on "
+          "two streams; 0: on one"),
+      llvm::cl::init(0)};
   Option<bool> report{*this, "report", llvm::cl::desc("print the cost of every form"),
                       llvm::cl::init(false)};
 };

@@ -51,6 +51,8 @@ Status StepRunner::checkExtent(const Engine &engine, const BufferInfo &buffer,
 Status StepRunner::resolve(const Engine &engine, const FunctionInfo &function,
                            const DimValues &dims, const StepLayout &layout) {
   MLAC_RETURN_IF_ERROR(resolveLaunches(function, dims, spare));
+  if (spare.hasSide) // now: a run may be captured
+    MLAC_RETURN_IF_ERROR(side.make(engine.sharedDevice()));
   spare.function = &function;
   spare.encoded.assign(spare.maps.size(), {});
   spare.layout = layout;
@@ -63,6 +65,37 @@ Status StepRunner::resolve(const Engine &engine, const FunctionInfo &function,
 void StepRunner::commit() {
   std::swap(current, spare);
   addresses.resize(current.function->buffers.size());
+}
+
+//===----------------------------------------------------------------------===//
+// The side stream
+//===----------------------------------------------------------------------===//
+
+SideStream::~SideStream() {
+  if (stream_)
+    (void)device->destroyStream(stream_);
+}
+
+Status SideStream::make(const std::shared_ptr<Device> &of) {
+  if (stream_)
+    return Status();
+  device = of;
+  MLAC_RETURN_IF_ERROR(device->createEvent(forked));
+  MLAC_RETURN_IF_ERROR(device->createEvent(joined));
+  return device->createStream(&stream_);
+}
+
+/// A join comes first: a fork may follow another.
+Status SideStream::synchronise(uint8_t sync, mla_stream *main) {
+  if (sync & kJoins) {
+    MLAC_RETURN_IF_ERROR(joined->record(stream_));
+    MLAC_RETURN_IF_ERROR(joined->delay(main));
+  }
+  if (sync & kMarks)
+    MLAC_RETURN_IF_ERROR(forked->record(main));
+  if (sync & kForks)
+    MLAC_RETURN_IF_ERROR(forked->delay(stream_));
+  return Status();
 }
 
 //===----------------------------------------------------------------------===//
@@ -194,9 +227,17 @@ Status StepRunner::bind(Engine &engine, Layer &layer, char *metadata,
 Status StepRunner::launch(Engine &engine, mla_stream *stream, std::vector<LaunchTime> *times) {
   if (times)
     return launchTimed(engine, stream, *times);
-  for (const Launch &launch : current.launches)
-    MLAC_RETURN_IF_ERROR(launchOne(engine, launch, stream));
-  return Status();
+  if (!current.hasSide || !side.stream()) {
+    for (const Launch &launch : current.launches)
+      MLAC_RETURN_IF_ERROR(launchOne(engine, launch, stream));
+    return Status();
+  }
+  for (const Launch &launch : current.launches) {
+    if (launch.sync != kNoSync)
+      MLAC_RETURN_IF_ERROR(side.synchronise(launch.sync, stream));
+    MLAC_RETURN_IF_ERROR(launchOne(engine, launch, launch.isSide ? side.stream() : stream));
+  }
+  return current.joinsAtEnd ? side.synchronise(kJoins, stream) : Status();
 }
 
 Status StepRunner::launchTimed(Engine &engine, mla_stream *stream, std::vector<LaunchTime> &times) {

@@ -31,6 +31,25 @@ struct LaunchTime {
   double milliseconds;
 };
 
+/// A second stream for launches that run beside the step's, and points of both to wait for.
+class SideStream {
+public:
+  SideStream() = default;
+  SideStream(const SideStream &) = delete;
+  ~SideStream();
+  /// Nothing where it has been made, or where the device completes launches one by one.
+  Status make(const std::shared_ptr<Device> &device);
+
+  mla_stream *stream() const { return stream_; }
+  /// Ahead of a launch, or (kJoins) behind the last one.
+  Status synchronise(uint8_t sync, mla_stream *main);
+
+private:
+  std::shared_ptr<Device> device;
+  mla_stream *stream_ = nullptr;
+  std::unique_ptr<Event> forked, joined;
+};
+
 class StepRunner {
 public:
   /// Evaluates `function` for `dims` and checks that every buffer lies inside
@@ -78,6 +97,7 @@ private:
   Status launchTimed(Engine &engine, mla_stream *stream, std::vector<LaunchTime> &times);
 
   Resolved current, spare;
+  SideStream side;
   std::vector<void *> addresses; // of the current function's buffers
 };
 

@@ -33,19 +33,29 @@ public:
 
 private:
   Status check(const fb::Step &step, uint32_t loopDepth, uint32_t depth) {
-    int set = !!step.launch() + !!step.loop() + !!step.branch();
+    int set = !!step.launch() + !!step.loop() + !!step.branch() + !!step.fork();
     if (set != 1)
-      return error(MLA_CORRUPT, "expected one of launch, loop and branch, got ", set);
+      return error(MLA_CORRUPT, "expected one of launch, loop, branch and fork, got ", set);
     if (step.launch())
       return check(*step.launch(), loopDepth);
     if (const fb::Loop *loop = step.loop()) {
       MLAC_RETURN_IF_ERROR(requireExpr("loop count", function.exprs, loop->count(), loopDepth));
       return run(loop->body(), loopDepth + 1, depth + 1);
     }
+    if (step.fork())
+      return check(*step.fork(), depth);
     const fb::Branch &branch = *step.branch();
     MLAC_RETURN_IF_ERROR(requireExpr("condition", function.exprs, branch.condition(), loopDepth));
     MLAC_RETURN_IF_ERROR(run(branch.then_steps(), loopDepth, depth + 1));
     return run(branch.else_steps(), loopDepth, depth + 1);
+  }
+
+  Status check(const fb::Fork &fork, uint32_t depth) {
+    if (depth != 0)
+      return error(MLA_CORRUPT, "a fork is inside of another step");
+    MLAC_RETURN_IF_ERROR(requireExpr("condition", function.exprs, fork.condition(), 0));
+    MLAC_RETURN_IF_ERROR(run(fork.main(), 0, depth + 1));
+    return run(fork.side(), 0, depth + 1);
   }
 
   Status check(const fb::Launch &launch, uint32_t loopDepth) {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 using namespace mlac::runtime;
 
@@ -32,6 +33,7 @@ void LaunchList::clear() {
   maps.clear();
   extents.clear();
   workspaceBytes = 0;
+  hasSide = joinsAtEnd = false;
 }
 
 namespace {
@@ -54,6 +56,7 @@ private:
   Status runSteps(const StepList *steps);
   Status runStep(const fb::Step &step);
   Status runLoop(const fb::Loop &loop);
+  Status runFork(const fb::Fork &fork);
   Status addLaunch(const fb::Launch &launch);
   Status addArg(const fb::Arg &arg);
   Status addMaps(const fb::Launch &raw, const fb::Kernel &kernel, Launch &launch);
@@ -130,6 +133,8 @@ Status Resolver::runStep(const fb::Step &step) {
     return addLaunch(*step.launch());
   if (step.loop())
     return runLoop(*step.loop());
+  if (step.fork())
+    return runFork(*step.fork());
   int64_t condition;
   const fb::Branch &branch = *step.branch();
   MLAC_RETURN_IF_ERROR(values.get(branch.condition(), condition));
@@ -148,6 +153,38 @@ Status Resolver::runLoop(const fb::Loop &loop) {
   }
   loops.pop_back();
   return updateLoops();
+}
+
+/// The side's launches by turns with the main ones, so that neither stream waits for the host.
+static void mergeSides(std::vector<Launch> &launches, size_t first, size_t middle) {
+  std::vector<Launch> main(launches.begin() + first, launches.begin() + middle),
+      side(launches.begin() + middle, launches.end());
+  launches.resize(first);
+  for (size_t i = 0; i < std::max(main.size(), side.size()); ++i) {
+    if (i < main.size())
+      launches.push_back(main[i]);
+    if (i < side.size())
+      launches.push_back(side[i]);
+  }
+}
+
+Status Resolver::runFork(const fb::Fork &fork) {
+  int64_t condition;
+  MLAC_RETURN_IF_ERROR(values.get(fork.condition(), condition));
+  size_t first = list.launches.size();
+  MLAC_RETURN_IF_ERROR(runSteps(fork.main()));
+  size_t middle = list.launches.size();
+  MLAC_RETURN_IF_ERROR(runSteps(fork.side()));
+  size_t end = list.launches.size();
+  if (condition == 0 || middle == first || end == middle)
+    return Status();
+  for (size_t i = middle; i < end; ++i)
+    list.launches[i].isSide = true;
+  list.launches[first].sync |= kMarks;
+  list.launches[middle].sync |= kForks;
+  mergeSides(list.launches, first, middle);
+  list.hasSide = list.joinsAtEnd = true;
+  return Status();
 }
 
 Status Resolver::addLaunch(const fb::Launch &raw) {
@@ -177,6 +214,8 @@ Status Resolver::addLaunch(const fb::Launch &raw) {
   launch.numArgs = static_cast<uint32_t>(list.args.size()) - launch.firstArg;
   const fb::Kernel &kernel = *function.target->kernels()->Get(raw.kernel());
   MLAC_RETURN_IF_ERROR(addMaps(raw, kernel, launch).in("kernel '", text(kernel.name()), "'"));
+  if (std::exchange(list.joinsAtEnd, false)) // the first one behind a fork
+    launch.sync = kJoins;
   list.launches.push_back(launch);
   return Status();
 }

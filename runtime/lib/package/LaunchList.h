@@ -20,6 +20,10 @@
 
 namespace mlac::runtime {
 
+/// What streams wait for ahead of a launch. `Marks` names the point of the step's stream that
+/// `Forks` lets the side stream wait for; with `Joins` the step's stream waits for the side stream.
+enum LaunchSync : uint8_t { kNoSync = 0, kMarks = 1, kForks = 2, kJoins = 4 };
+
 struct Launch {
   uint32_t kernel;
   uint32_t firstArg, numArgs; // into LaunchList::args
@@ -27,6 +31,8 @@ struct Launch {
   std::array<int64_t, 3> grid;
   const flatbuffers::String *label; // may be null
   bool isDependent;                 // may begin before the launch before has ended
+  bool isSide = false;              // on the side stream
+  uint8_t sync = kNoSync;           // LaunchSync
 };
 
 /// An argument slot that holds the address of a buffer.
@@ -49,6 +55,8 @@ struct LaunchList {
   std::vector<TensorMap> maps;
   std::vector<BufferExtent> extents; // parallel to FunctionInfo::buffers
   int64_t workspaceBytes = 0;
+  bool hasSide = false;    // some launches are on the side stream
+  bool joinsAtEnd = false; // the step's stream waits for it behind the last launch
 
   void clear();
 };

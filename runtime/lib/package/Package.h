@@ -194,6 +194,9 @@ template <typename Function> Status forEachLaunch(const StepList *steps, Functio
       MLAC_RETURN_IF_ERROR(function(*step.launch()));
     } else if (step.loop()) {
       MLAC_RETURN_IF_ERROR(forEachLaunch(step.loop()->body(), function));
+    } else if (step.fork()) {
+      MLAC_RETURN_IF_ERROR(forEachLaunch(step.fork()->main(), function));
+      MLAC_RETURN_IF_ERROR(forEachLaunch(step.fork()->side(), function));
     } else {
       MLAC_RETURN_IF_ERROR(forEachLaunch(step.branch()->then_steps(), function));
       MLAC_RETURN_IF_ERROR(forEachLaunch(step.branch()->else_steps(), function));

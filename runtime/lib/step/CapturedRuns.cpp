@@ -30,7 +30,7 @@ static bool haveSameLaunches(const LaunchList &a, const LaunchList &b) {
   auto isSame = [](const Launch &x, const Launch &y) {
     return x.kernel == y.kernel && x.firstArg == y.firstArg && x.numArgs == y.numArgs &&
            x.firstMap == y.firstMap && x.numMaps == y.numMaps && x.grid == y.grid &&
-           x.isDependent == y.isDependent;
+           x.isDependent == y.isDependent && x.isSide == y.isSide && x.sync == y.sync;
   };
   return std::ranges::equal(a.launches, b.launches, isSame);
 }

@@ -1121,3 +1121,90 @@ tile.kernel @dot_c1_codes(%a: memref<?xf8E4M3FN>) {
   %r = tile.dot %t, %t, %z : tensor<64x64xf8E4M3FN>, tensor<64x64xf8E4M3FN> -> tensor<64x64xf32>
   tile.return
 }
+
+// -----
+
+tile.kernel @copy(%from: memref<?xf32>, %to: memref<?xf32>) {
+  %c0 = arith.constant 0 : index
+  %v = memref.load %from[%c0] : memref<?xf32>
+  memref.store %v, %to[%c0] : memref<?xf32>
+  tile.return
+}
+tile.plan @fork_c2_V4_41 {
+  %c1 = arith.constant 1 : index
+  %true = arith.constant true
+  %x = tile.buffer input "x" : memref<?xf32>
+  %out = tile.buffer output "out" : memref<?xf32>
+  // expected-note@+1 {{the buffer is here}}
+  %a = tile.workspace %c1 : memref<?xf32>
+  // expected-error@+1 {{expected sides that do not wait for each other, but one writes a workspace, which the other touches}}
+  tile.fork if %true {
+    tile.launch @copy grid(%c1, %c1, %c1) args(%x, %a) : memref<?xf32>, memref<?xf32>
+  } beside {
+    tile.launch @copy grid(%c1, %c1, %c1) args(%a, %out) : memref<?xf32>, memref<?xf32>
+  }
+  tile.return
+}
+
+// -----
+
+// What one overwrites while the other reads it; fields of a pool are one buffer.
+tile.kernel @copy(%from: memref<?xf32>, %to: memref<?xf32>) {
+  %c0 = arith.constant 0 : index
+  %v = memref.load %from[%c0] : memref<?xf32>
+  memref.store %v, %to[%c0] : memref<?xf32>
+  tile.return
+}
+tile.kernel @read(%from: memref<?xi8>, %to: memref<?xf32>) {
+  %c0 = arith.constant 0 : index
+  %v = memref.load %from[%c0] : memref<?xi8>
+  tile.return
+}
+tile.plan @fork_c2_pool_V4_41 {
+  %c1 = arith.constant 1 : index
+  %true = arith.constant true
+  %x = tile.buffer input "x" : memref<?xf32>
+  %out = tile.buffer output "out" : memref<?xf32>
+  // expected-note@+1 {{the buffer is here}}
+  %pool = tile.buffer cache "cache" : memref<?xf32>
+  %codes = tile.buffer cache "cache" : memref<?xi8>
+  // expected-error@+1 {{expected sides that do not wait for each other, but one writes 'cache', which the other touches}}
+  tile.fork if %true {
+    tile.launch @copy grid(%c1, %c1, %c1) args(%x, %pool) : memref<?xf32>, memref<?xf32>
+  } beside {
+    tile.launch @read grid(%c1, %c1, %c1) args(%codes, %out) : memref<?xi8>, memref<?xf32>
+  }
+  tile.return
+}
+
+// -----
+
+tile.kernel @wait(%to: memref<?xf32>) attributes {tile.waits_for_dependency} {
+  tile.return
+}
+tile.plan @fork_c3_V4_41 {
+  %c1 = arith.constant 1 : index
+  %true = arith.constant true
+  %x = tile.buffer input "x" : memref<?xf32>
+  %out = tile.buffer output "out" : memref<?xf32>
+  tile.fork if %true {
+    tile.launch @wait grid(%c1, %c1, %c1) args(%x) : memref<?xf32>
+  } beside {
+    tile.launch @wait grid(%c1, %c1, %c1) args(%x) : memref<?xf32>
+  }
+  // expected-error@+1 {{expected no dependent launch where a tile.fork begins or behind its end, got one of @wait}}
+  tile.launch @wait grid(%c1, %c1, %c1) dependent args(%out) : memref<?xf32>
+  tile.return
+}
+
+// -----
+
+tile.plan @fork_c1_V4_41 {
+  %true = arith.constant true
+  tile.fork if %true {
+    // expected-error@+1 {{expected in the plan's own block, not in a side of a tile.fork}}
+    %x = tile.buffer input "x" : memref<?xf32>
+  } beside {
+  }
+  tile.return
+}

@@ -255,3 +255,32 @@ tile.kernel @top_k(%scores: memref<?xf32>, %out: memref<?xi32>, %lists: memref<?
       : memref<?x?xf32, strided<[?, 1]>>, memref<?x7xi32, strided<[7, 1]>>
   tile.return
 }
+
+// -----
+
+// CHECK-LABEL: tile.plan @fork_V4_41
+// CHECK: tile.fork if %{{.*}} {
+// CHECK-NEXT: tile.launch @one
+// CHECK-NEXT: } beside {
+// CHECK-NEXT: tile.launch @one
+// CHECK-NEXT: }
+tile.kernel @one(%to: memref<?xf32>) {
+  %c0 = arith.constant 0 : index
+  %v = arith.constant 1.0 : f32
+  memref.store %v, %to[%c0] : memref<?xf32>
+  tile.return
+}
+tile.plan @fork_V4_41 {
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %t = tile.dim "num_tokens"
+  %few = arith.cmpi sle, %t, %c64 : index
+  %x = tile.buffer output "x" : memref<?xf32>
+  %y = tile.buffer output "y" : memref<?xf32>
+  tile.fork if %few {
+    tile.launch @one grid(%c1, %c1, %c1) args(%x) : memref<?xf32>
+  } beside {
+    tile.launch @one grid(%c1, %c1, %c1) args(%y) : memref<?xf32>
+  }
+  tile.return
+}

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // The part of libcuda.so.1 that the runtime uses, over the emulator: device
-// memory is host memory, streams are immediate, and a launch interprets the
+// memory is host memory, streams are immediate (Streams.h), and a launch interprets the
 // kernel's nvvm form. Cubins are not looked into: MLAC_EMULATED_MODULE names a
 // file made by `mla-compile --emit=nvvm` with the options of the package, and
 // functions are found there by name. So the whole way of a step (package, plan,
@@ -21,6 +21,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Emulator.h"
+#include "Streams.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -136,14 +137,40 @@ size_t countBytes(Function &function, unsigned index) {
   return function.op.getArgumentTypes()[index].isF32() ? 4 : 8;
 }
 
-void record(Function &function, std::array<int64_t, 3> grid, int64_t threads, int64_t sharedBytes,
-            void **parameters) {
+Recorded keep(Function &function, std::array<int64_t, 3> grid, int64_t threads, int64_t sharedBytes,
+              void **parameters) {
   Recorded launch = {&function, grid, threads, sharedBytes, {}};
   for (unsigned i = 0; i < function.op.getNumArguments(); ++i) {
     const auto *bytes = static_cast<const uint8_t *>(parameters[i]);
     launch.parameters.emplace_back(bytes, bytes + countBytes(function, i));
   }
-  recorder().launches.push_back(std::move(launch));
+  return launch;
+}
+
+Result repeat(Recorded &recorded) {
+  std::vector<void *> parameters;
+  for (std::vector<uint8_t> &bytes : recorded.parameters)
+    parameters.push_back(bytes.data());
+  return launch(*recorded.function, recorded.grid, recorded.threads, recorded.sharedBytes,
+                parameters.data());
+}
+
+/// How the streams are that are made from now on, and all that there are.
+struct Streams {
+  bool areLazy = false;
+  std::vector<std::unique_ptr<EmulatedStream>> all;
+
+  Result runAll() {
+    Result result = kSuccess;
+    for (auto &stream : all)
+      if (Result failed = stream->runAll())
+        result = failed;
+    return result;
+  }
+};
+Streams &streams() {
+  static auto *instance = new Streams();
+  return *instance;
 }
 } // namespace
 
@@ -177,7 +204,7 @@ MLAC_DRIVER cuDevicePrimaryCtxRelease_v2(int) { return kSuccess; }
 static thread_local int currentContexts = 0;
 MLAC_DRIVER cuCtxPushCurrent_v2(void *) { return ++currentContexts, kSuccess; }
 MLAC_DRIVER cuCtxPopCurrent_v2(void **) { return --currentContexts, kSuccess; }
-MLAC_DRIVER cuCtxSynchronize() { return kSuccess; }
+MLAC_DRIVER cuCtxSynchronize() { return streams().runAll(); }
 
 MLAC_DRIVER cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
   Device &device = Device::get();
@@ -193,6 +220,7 @@ MLAC_DRIVER cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
   return kSuccess;
 }
 MLAC_DRIVER cuMemFree_v2(uint64_t pointer) {
+  streams().runAll();
   Device &device = Device::get();
   auto entry = device.memory.find(pointer);
   if (entry == device.memory.end())
@@ -211,27 +239,37 @@ MLAC_DRIVER cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) {
 MLAC_DRIVER cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) {
   return memcpy(to, reinterpret_cast<void *>(from), bytes), kSuccess;
 }
-MLAC_DRIVER cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *) {
-  return memcpy(to, reinterpret_cast<void *>(from), bytes), kSuccess;
+MLAC_DRIVER cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
+  return enqueue(stream, [=] { return cuMemcpyDtoH_v2(to, from, bytes); });
 }
-MLAC_DRIVER cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *) {
-  return memcpy(reinterpret_cast<void *>(to), from, bytes), kSuccess;
+MLAC_DRIVER cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
+  return enqueue(stream, [=] { return cuMemcpyHtoD_v2(to, from, bytes); });
 }
 /// 32-bit writes, of CUstreamBatchMemOpParams (48 bytes).
-MLAC_DRIVER cuStreamBatchMemOp_v2(void *, unsigned count, const uint64_t (*writes)[6], unsigned) {
+MLAC_DRIVER cuStreamBatchMemOp_v2(void *stream, unsigned count, const uint64_t (*writes)[6],
+                                  unsigned) {
   constexpr uint32_t kWriteValue32 = 2;
   for (unsigned i = 0; i < count; ++i) {
     if (static_cast<uint32_t>(writes[i][0]) != kWriteValue32)
       return kInvalidValue;
-    memcpy(reinterpret_cast<void *>(writes[i][1]), &writes[i][2], sizeof(uint32_t));
+    enqueue(stream, [to = writes[i][1], value = static_cast<uint32_t>(writes[i][2])] {
+      memcpy(reinterpret_cast<void *>(to), &value, sizeof value);
+      return kSuccess;
+    });
   }
   return kSuccess;
 }
-MLAC_DRIVER cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *) {
-  return memmove(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes), kSuccess;
+MLAC_DRIVER cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream) {
+  return enqueue(stream, [=]() -> Result {
+    memmove(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes);
+    return kSuccess;
+  });
 }
-MLAC_DRIVER cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void *) {
-  return memset(reinterpret_cast<void *>(to), value, bytes), kSuccess;
+MLAC_DRIVER cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void *stream) {
+  return enqueue(stream, [=]() -> Result {
+    memset(reinterpret_cast<void *>(to), value, bytes);
+    return kSuccess;
+  });
 }
 
 /// An image, or PTX text that ends in a zero byte.
@@ -268,13 +306,20 @@ MLAC_DRIVER cuFuncGetParamInfo(Function *function, size_t index, size_t *, size_
 /// CUlaunchConfig. Launches are over when they return, so attributes change nothing.
 struct LaunchConfig {
   unsigned gridX, gridY, gridZ, threads, blockY, blockZ, sharedBytes;
+  void *stream;
 };
 MLAC_DRIVER cuLaunchKernelEx(const LaunchConfig *config, Function *function, void **parameters,
                              void **) {
   std::array<int64_t, 3> grid = {config->gridX, config->gridY, config->gridZ};
   if (recorder().isOn)
-    return record(*function, grid, config->threads, config->sharedBytes, parameters), kSuccess;
-  return launch(*function, grid, config->threads, config->sharedBytes, parameters);
+    return recorder().launches.push_back(
+               keep(*function, grid, config->threads, config->sharedBytes, parameters)),
+           kSuccess;
+  if (!config->stream)
+    return launch(*function, grid, config->threads, config->sharedBytes, parameters);
+  auto kept = std::make_shared<Recorded>(
+      keep(*function, grid, config->threads, config->sharedBytes, parameters));
+  return enqueue(config->stream, [kept] { return repeat(*kept); });
 }
 
 // What tests have in place of graphs: launches are kept while recording is on, and
@@ -285,14 +330,9 @@ MLAC_DRIVER mlacEmulatorRecord(int isOn) {
   return recorder().isOn = isOn, kSuccess;
 }
 MLAC_DRIVER mlacEmulatorReplay() {
-  for (Recorded &recorded : recorder().launches) {
-    std::vector<void *> parameters;
-    for (std::vector<uint8_t> &bytes : recorded.parameters)
-      parameters.push_back(bytes.data());
-    if (Result result = launch(*recorded.function, recorded.grid, recorded.threads,
-                               recorded.sharedBytes, parameters.data()))
+  for (Recorded &recorded : recorder().launches)
+    if (Result result = repeat(recorded))
       return result;
-  }
   return kSuccess;
 }
 /// A number that two recordings share only if all of their launches are alike.
@@ -327,15 +367,30 @@ MLAC_DRIVER cuTensorMapEncodeTiled(TensorMap *map, int type, unsigned rank, void
   return kSuccess;
 }
 
-MLAC_DRIVER cuStreamCreate(void **stream, unsigned) { return *stream = nullptr, kSuccess; }
-MLAC_DRIVER cuStreamDestroy_v2(void *) { return kSuccess; }
-MLAC_DRIVER cuStreamSynchronize(void *) { return kSuccess; }
-MLAC_DRIVER cuEventCreate(void **event, unsigned) { return *event = nullptr, kSuccess; }
-MLAC_DRIVER cuEventDestroy_v2(void *) { return kSuccess; }
-MLAC_DRIVER cuEventRecord(void *, void *) { return kSuccess; }
-MLAC_DRIVER cuEventSynchronize(void *) { return kSuccess; }
+/// Streams stay, since events may know them.
+MLAC_DRIVER cuStreamCreate(void **stream, unsigned) {
+  streams().all.push_back(std::make_unique<EmulatedStream>(streams().areLazy));
+  return *stream = streams().all.back().get(), kSuccess;
+}
+MLAC_DRIVER cuStreamDestroy_v2(void *stream) {
+  return stream ? static_cast<EmulatedStream *>(stream)->runAll() : kSuccess;
+}
+MLAC_DRIVER cuStreamSynchronize(void *stream) { return cuStreamDestroy_v2(stream); }
+MLAC_DRIVER cuEventCreate(EmulatedEvent **event, unsigned) {
+  return *event = new EmulatedEvent(), kSuccess;
+}
+MLAC_DRIVER cuEventDestroy_v2(EmulatedEvent *event) { return delete event, kSuccess; }
+MLAC_DRIVER cuEventRecord(EmulatedEvent *event, EmulatedStream *stream) {
+  return *event = {stream, stream ? stream->position() : 0}, kSuccess;
+}
+MLAC_DRIVER cuEventSynchronize(EmulatedEvent *event) { return event->wait(); }
+/// Of streams that tests make: 1, as late as possible; 0, at once.
+MLAC_DRIVER mlacEmulatorLazyStreams(int areLazy) { return streams().areLazy = areLazy, kSuccess; }
 MLAC_DRIVER cuStreamIsCapturing(void *, int *status) { return *status = recorder().isOn, kSuccess; }
-MLAC_DRIVER cuStreamWaitEvent(void *, void *, unsigned) { return kSuccess; }
+/// The event as it is now, whatever is recorded later.
+MLAC_DRIVER cuStreamWaitEvent(void *stream, EmulatedEvent *event, unsigned) {
+  return enqueue(stream, [point = *event] { return point.wait(); });
+}
 MLAC_DRIVER cuEventElapsedTime(float *milliseconds, void *, void *) {
   return *milliseconds = 1, kSuccess;
 }

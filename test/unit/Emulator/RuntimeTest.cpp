@@ -21,6 +21,8 @@
 #include "../Runtime/TestPackage.h"
 
 #include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
 
 using namespace mlac::test;
 
@@ -76,6 +78,92 @@ TEST_F(EmulatedTest, ArgumentsAreCountedAgainstTheCode) {
   fb::PackageT looped = makePtxPackage();
   looped.targets[0]->functions[3]->steps[0]->loop->body[0]->launch->args.pop_back();
   expectStatus(load(looped), MLA_CORRUPT, "function 'chunked': launch 'chunk' of kernel 'chunk'");
+}
+
+namespace {
+/// Two streams that wait for each other only where an event says so.
+class ForkTest : public EmulatedTest {
+protected:
+  static void makeStreamsLazy(bool areLazy) {
+    auto *set = reinterpret_cast<int (*)(int)>(
+        dlsym(dlopen("libcuda.so.1", RTLD_NOW), "mlacEmulatorLazyStreams"));
+    ASSERT_NE(set, nullptr);
+    set(areLazy);
+  }
+
+  /// Runs one decode of makeForkPackage on `stream`, the side stream being lazy or not.
+  void check(int64_t limit, mla_stream *stream, bool isSideLazy) {
+    std::string bytes = pack(makeForkPackage(limit));
+    mla_package *package;
+    mla_engine *engine;
+    mla_plan *plan;
+    mla_engine_options options;
+    mla_engine_options_init(&options);
+    options.max_num_requests = options.max_num_tokens = 2;
+    ASSERT_OK(mla_package_open_bytes(bytes.data(), bytes.size(), &package));
+    ASSERT_OK(mla_engine_create(package, device, &options, &engine));
+    std::vector<float> weight(kHidden, 1);
+    int64_t shape[] = {kHidden};
+    ASSERT_OK(mla_engine_bind_weight(engine, 0, "w", MLA_F32, shape, 1, weight.data()));
+    ASSERT_OK(mla_engine_prepare(engine, 0));
+    ASSERT_OK(mla_plan_create(engine, &plan));
+    mla_sequence sequence;
+    ASSERT_OK(mla_sequence_create(engine, &sequence));
+    int32_t length = 1;
+    mla_batch batch = {sizeof batch, 1, &sequence, &length, 0};
+    makeStreamsLazy(isSideLazy);
+    ASSERT_OK(mla_step_plan(plan, &batch, "decode", nullptr));
+    makeStreamsLazy(false);
+    ASSERT_OK(mla_engine_poison_workspace(engine));
+    std::vector<float> row = {1, 2, 3, 4, 5, 6, 7, 8}, got(kHidden);
+    void *hidden, *output;
+    ASSERT_OK(mla_device_malloc(device, sizeof(float) * kHidden, &hidden));
+    ASSERT_OK(mla_device_malloc(device, sizeof(float) * kHidden, &output));
+    ASSERT_OK(mla_device_upload(device, hidden, row.data(), sizeof(float) * kHidden));
+    ASSERT_OK(mla_step_run(plan, 0, hidden, output, stream));
+    ASSERT_OK(mla_stream_synchronize(device, stream));
+    std::memcpy(got.data(), output, sizeof(float) * kHidden); // the emulator's memory is the host's
+    for (int64_t i = 0; i < kHidden; ++i)
+      EXPECT_EQ(got[i], 5 * row[i]) << i;
+    EXPECT_OK(mla_device_free(device, hidden));
+    EXPECT_OK(mla_device_free(device, output));
+    EXPECT_OK(mla_plan_destroy(plan));
+    EXPECT_OK(mla_engine_destroy(engine));
+    EXPECT_OK(mla_package_close(package));
+  }
+};
+} // namespace
+
+/// A side that ends late is waited for.
+TEST_F(ForkTest, V4_41_WhatFollowsWaitsForTheSide) { check(/*limit=*/1, nullptr, true); }
+
+/// A side that could begin at once waits for what is ahead of the fork.
+TEST_F(ForkTest, V4_41_TheSideWaitsForWhatIsBefore) {
+  mla_stream *stream;
+  makeStreamsLazy(true);
+  ASSERT_OK(mla_stream_create(device, &stream));
+  makeStreamsLazy(false);
+  check(/*limit=*/1, stream, false);
+  check(/*limit=*/1, stream, true);
+  EXPECT_OK(mla_stream_destroy(device, stream));
+}
+
+/// Above the threshold one stream has all launches, the main side's first.
+TEST_F(ForkTest, V4_41_ManyTokensTakeOneStream) { check(/*limit=*/0, nullptr, true); }
+
+/// A fork stands in a function's own list of steps.
+TEST_F(ForkTest, V4_41_AForkInsideOfAStepIsRefused) {
+  fb::PackageT nested = makeForkPackage(1);
+  auto &steps = nested.targets[0]->functions[2]->steps;
+  auto loop = std::make_unique<fb::StepT>();
+  loop->loop = std::make_unique<fb::LoopT>();
+  loop->loop->count = 1;
+  loop->loop->body.push_back(std::move(steps[1]));
+  steps[1] = std::move(loop);
+  std::string bytes = pack(nested);
+  mla_package *package;
+  expectStatus(mla_package_open_bytes(bytes.data(), bytes.size(), &package), MLA_CORRUPT,
+               "a fork is inside of another step");
 }
 
 /// Sealed again after any change: refused, or a run that ends with or without an error.

@@ -140,6 +140,34 @@ TEST_F(PlanSerializerTest, LoopsAndBranchesNest) {
   EXPECT_EQ(evaluate(*function, launch.args[1].expr(), {3, 8}, {2, 1}), 3);
 }
 
+TEST_F(PlanSerializerTest, V4_41_SidesOfAForkShareNoWorkspace) {
+  auto function = serialize(R"mlir(
+    %few = arith.cmpi sle, %t, %c2 : index
+    %a = tile.workspace %t : memref<?xbf16>
+    %b = tile.workspace %t : memref<?xbf16>
+    %c = tile.workspace %t : memref<?xbf16>
+    tile.fork if %few {
+      tile.launch @fill grid(%t, %c1, %c1) args(%a, %c0, %f) : memref<?xbf16>, index, f32
+      tile.launch @fill grid(%t, %c1, %c1) args(%c, %c0, %f) : memref<?xbf16>, index, f32
+    } beside {
+      tile.launch @fill grid(%t, %c1, %c1) args(%b, %c0, %f) : memref<?xbf16>, index, f32
+    }
+    %d = tile.workspace %t : memref<?xbf16>
+    tile.launch @fill grid(%t, %c1, %c1) args(%d, %c0, %f) : memref<?xbf16>, index, f32)mlir");
+  ASSERT_TRUE(function) << error;
+  const package::ForkT &fork = *function->steps[0]->fork;
+  EXPECT_EQ(evaluate(*function, fork.condition, {2, 8}), 1);
+  EXPECT_EQ(evaluate(*function, fork.condition, {3, 8}), 0);
+  EXPECT_EQ(fork.main.size(), 2u);
+  EXPECT_EQ(fork.side.size(), 1u);
+  // The fork's are apart, whichever comes first; what is behind it takes one of their places.
+  std::set<int64_t> places;
+  for (const auto &buffer : function->buffers)
+    if (buffer->kind == package::BufferKind::Workspace)
+      places.insert(evaluate(*function, buffer->byte_offset, {3, 8}));
+  EXPECT_EQ(places.size(), 3u);
+}
+
 TEST_F(PlanSerializerTest, KnownConditionKeepsOneSide) {
   auto function = serialize(R"mlir(
     %true = arith.constant true

@@ -241,6 +241,55 @@ fb::PackageT test::makePtxPackage() {
   return makePackageFor(fb::TargetKind::Cuda, "sm_90", kHidden, ".version 8.0\n\0"s);
 }
 
+fb::PackageT test::makeForkPackage(int64_t limit) {
+  fb::PackageT package = makePtxPackage();
+  constexpr size_t kDecode = 2;
+  std::unique_ptr<fb::FunctionT> &decode = package.targets.front()->functions[kDecode];
+  std::unique_ptr<fb::FunctionT> whole = std::move(decode);
+  decode = std::make_unique<fb::FunctionT>();
+  decode->name = whole->name;
+  decode->max_query_len = whole->max_query_len;
+  Exprs exprs(*decode);
+  uint32_t one = exprs.constant(1), width = exprs.constant(kHidden),
+           tokens = exprs.dim("num_tokens");
+  using Kind = fb::BufferKind;
+  auto add = [&](Kind kind, const char *name, fb::DataType type = fb::DataType::F32) {
+    return addBuffer(*decode, kind, name, type, width);
+  };
+  constexpr int64_t kUnit = 256;
+  auto workspace = [&](int64_t number) {
+    uint32_t buffer = add(Kind::Workspace, "");
+    decode->buffers[buffer]->byte_offset = exprs.constant(number * kUnit);
+    return pointer(buffer);
+  };
+  fb::Arg hidden = pointer(add(Kind::Input, "hidden")),
+          output = pointer(add(Kind::Output, "output"));
+  fb::Arg base = workspace(0), first = workspace(1), second = workspace(2);
+  decode->workspace_bytes = exprs.constant(3 * kUnit);
+  auto scale = [&](fb::Arg from, fb::Arg to, float factor) {
+    return makeLaunch(kScale, {one, one, one}, {from, to, index(width), number(factor)}, "scale");
+  };
+  decode->steps.push_back(scale(hidden, base, 1));
+  auto fork = std::make_unique<fb::StepT>();
+  fork->fork = std::make_unique<fb::ForkT>();
+  fork->fork->condition = exprs.add(fb::ExprOp::Le, tokens, exprs.constant(limit));
+  fork->fork->main.push_back(scale(base, first, 2));
+  fork->fork->side.push_back(scale(base, second, 3));
+  decode->steps.push_back(std::move(fork));
+  auto other = [&](Kind kind, const char *name, fb::DataType type) {
+    return pointer(addBuffer(*decode, kind, name, type, 0));
+  };
+  fb::Arg cache = other(Kind::Cache, "cache", fb::DataType::F32),
+          blocks = other(Kind::Metadata, "block_table", fb::DataType::I32),
+          starts = other(Kind::Metadata, "query_start_loc", fb::DataType::I32),
+          contexts = other(Kind::Metadata, "context_lens", fb::DataType::I32);
+  decode->steps.push_back(makeLaunch(
+      kAttend, {tokens, one, one},
+      {cache, blocks, starts, contexts, first, second, output, index(one), index(one), index(one)},
+      "attend"));
+  return package;
+}
+
 #ifdef MLAC_TEST_CUBIN
 fb::PackageT test::makeCudaPackage() {
   return makePackageFor(fb::TargetKind::Cuda, "sm_90", kHidden, readFile(MLAC_TEST_CUBIN));

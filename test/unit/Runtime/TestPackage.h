@@ -75,6 +75,10 @@ fb::PackageT makePagesPackage();
 /// which finds them by name.
 fb::PackageT makePtxPackage();
 
+/// The same whose decode (of a token) is, up to `limit` tokens beside each other,
+///   base = hidden;  first = 2 * base  beside  second = 3 * base;  output = first + second
+fb::PackageT makeForkPackage(int64_t limit);
+
 #ifdef MLAC_TEST_CUBIN
 /// The same with an sm_90 target only.
 fb::PackageT makeCudaPackage();

@@ -425,8 +425,8 @@ void PlanOp::build(OpBuilder &builder, OperationState &state, StringRef name, in
 
 /// Only what the package can hold as data may stand in a plan.
 static bool isPlanOp(Operation *op) {
-  if (isa<DimOp, BufferOp, WorkspaceOp, WorkOp, SharedPrefixOp, LaunchOp, ReturnOp, scf::ForOp,
-          scf::IfOp, scf::YieldOp>(op))
+  if (isa<DimOp, BufferOp, WorkspaceOp, WorkOp, SharedPrefixOp, LaunchOp, ForkOp, ReturnOp,
+          scf::ForOp, scf::IfOp, scf::YieldOp>(op))
     return true;
   return isa<arith::ArithDialect>(op->getDialect());
 }

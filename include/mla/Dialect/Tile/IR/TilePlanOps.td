@@ -265,4 +265,37 @@ def Tile_LaunchOp : Tile_Op<"launch", [
   }];
 }
 
+def Tile_ForkOp : Tile_Op<"fork", [SingleBlock, NoTerminator, NoRegionArguments,
+                                   HasParent<"::mlir::tile::PlanOp">,
+                                   DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "launches that may run beside others";
+  let description = [{
+    Where `condition` holds, the launches of `main` and of `side` run on two streams; both begin when all
+    launches before have ended, and all behind see what both wrote. Else `main` runs, then `side`, on one stream.
+    The results are the same to the bit, since neither side writes what the other touches.
+
+    A stream has its launches in order. An event that each side waits for is not a launch, so the first launch of
+    a side, and the one behind the fork, begin when what they wait for has ended.
+
+    Example:
+    ```mlir
+    %few = arith.cmpi sle, %num_tokens, %c64 : index
+    tile.fork if %few {
+      tile.launch @project grid(%gx, %c1, %c1) args(%x, %w, %q) : memref<?xbf16>, memref<?xbf16>, memref<?xbf16>
+    } beside {
+      tile.launch @index grid(%gx, %c1, %c1) args(%x, %v, %k) : memref<?xbf16>, memref<?xbf16>, memref<?xbf16>
+    }
+    ```
+    Source: v4.md section 13.
+
+    (C1) a plan's own block holds it; both sides hold what a plan may, but no fork and no buffers that are named.
+    (C2) no launch of a side writes a buffer that a launch of the other reads or writes: element types of one
+    named buffer are one buffer. (C3) the first launch of a side is not `dependent`, nor the next one behind.
+  }];
+  let arguments = (ins I1:$condition);
+  let regions = (region SizedRegion<1>:$main, SizedRegion<1>:$side);
+  let assemblyFormat = "`if` $condition $main `beside` $side attr-dict";
+  let hasRegionVerifier = 1;
+}
+
 #endif // MLA_DIALECT_TILE_IR_TILEPLANOPS_TD

@@ -166,6 +166,49 @@ def TileLazyRescale : Pass<"tile-lazy-rescale", "::mlir::tile::KernelOp"> {
   ];
 }
 
+def TileOverlapLaunches : Pass<"tile-overlap-launches", "::mlir::ModuleOp"> {
+  let summary = "lets launches run beside others that do not wait for them";
+  let description = [{
+    A step of few tokens has kernels that leave most of the machine idle. Where a plan has two groups of launches that
+    touch nothing that the other writes, one behind the other, they become the sides of a `tile.fork`.
+
+    Before:
+    ```mlir
+    tile.launch @query ... args(%x, %wq, %q)
+    tile.launch @index_query ... args(%x, %wi, %qi)
+    tile.launch @append ... args(%q, %pool)
+    tile.launch @scores ... args(%qi, %index, %scores)
+    tile.launch @attend ... args(%q, %pool, %scores, %out)
+    ```
+    After:
+    ```mlir
+    %few = arith.cmpi sle, %num_tokens, %c1024
+    tile.fork if %few {
+      tile.launch @query ... args(%x, %wq, %q)
+      tile.launch @append ... args(%q, %pool)
+    } beside {
+      tile.launch @index_query ... args(%x, %wi, %qi)
+      tile.launch @scores ... args(%qi, %index, %scores)
+    }
+    tile.launch @attend ... args(%q, %pool, %scores, %out)
+    ```
+
+    What depends on what follows from the buffers of a plan's own launches, branches and loops, a branch or a loop being
+    one (`LaunchEffects`): of a run of them those that are joined by a buffer that one writes and another touches are a
+    group; the largest group is the main side, all others are the other one. Taken is the run whose smaller side has the
+    most launches, of these the longest, so that what is short may end late, and once a plan; with fewer than `least` launches on its smaller side none.
+    A step of more than `tokens` tokens runs them in order. Dependent launches (`tile.launch`) become
+    ordinary ones where a fork or a join comes before them.
+
+    Preconditions: none. Guarantee: what the fork's verifier checks. Numerics: the same to the bit.
+    Source: v4.md section 13.
+  }];
+  let options = [
+    Option<"tokens", "tokens", "int64_t", "1024", "of a step, up to which launches run beside others">,
+    Option<"least", "least", "int64_t", "2", "launches that the smaller side has at least">];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tile::TileDialect"];
+}
+
 def TileExpandAttend : Pass<"tile-expand-attend", "::mlir::tile::KernelOp"> {
   let summary = "attention as a loop over blocks of keys";
   let description = [{

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""V4-41: decodes of layers with an indexer, on one stream and on two.
+
+    python3 bench/overlap.py build DIR     # packages; needs mla-compile, no GPU
+    python3 bench/overlap.py run DIR       # needs a GPU and torch
+
+Both packages of a layer have the same weights and are fed the same tokens, and their outputs must be
+the same to the bit; graphs of a step alternate in one process.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path += [str(ROOT / "python"), str(ROOT / "bench/decode")]
+
+CONFIGS = ROOT / "test/data/configs"
+LAYERS = {"v32_tp8": ["deepseek_v32.json", "--tp=8"], "v32_tp1": ["deepseek_v32.json"],
+          "v4_selected": ["deepseek_v4.json", "--layer=2"],
+          "v4_all": ["deepseek_v4.json", "--layer=3"]}
+MODES = {"one": [], "two": ["--overlap-tokens=1024"]}
+
+
+def build(options):
+    options.directory.mkdir(parents=True, exist_ok=True)
+    for name in options.layers:
+        config, *more = LAYERS[name]
+        for mode, extra in MODES.items():
+            subprocess.run([options.build_dir / "bin/mla-compile", CONFIGS / config, "--quiet",
+                            "--target=sm_90a", "--functions=decode", *more, *extra, "-o",
+                            options.directory / f"{name}.{mode}.mlac"], check=True)
+    shutil.copy(options.build_dir / "lib/libmla_runtime.so", options.directory)
+
+
+class Layer:
+    """Sequences of one package that have decoded `context` tokens."""
+
+    def __init__(self, path, weights, hidden, batch, context):
+        import mlac
+        import torch
+
+        self.package = mlac.Package(str(path))
+        self.engine = mlac.Engine(self.package, mlac.Device("cuda"), max_num_requests=batch,
+                                  max_num_tokens=batch, max_seq_len=context + 64)
+        self.engine.bind(weights)
+        self.engine.prepare()
+        self.hidden, self.plan = hidden, self.engine.plan()
+        self.output = torch.full_like(hidden, float("nan"))
+        sequences = [self.engine.sequence() for _ in range(batch)]
+        for _ in range(context):
+            self.plan.fill(sequences, [1] * batch)
+            self.launch()
+        torch.cuda.synchronize()
+
+    def launch(self):
+        import torch
+
+        self.plan.run_bound(stream=torch.cuda.current_stream(), hidden=self.hidden,
+                            output=self.output)
+
+
+def random_weights(package):
+    import torch
+
+    torch.manual_seed(41)
+    weights = {}
+    for tensor in package.info["weights"]:
+        shape = tensor["shape"]
+        values = torch.randn(*shape, device="cuda") / shape[-1] ** 0.5
+        if len(shape) == 1:
+            values = 1 + 0.1 * torch.randn(*shape, device="cuda")
+        is_wide = tensor["dtype"] == "f32"
+        weights[tensor["name"]] = (values.cpu().numpy() if is_wide else
+                                   values.bfloat16().cpu().view(torch.uint16).numpy())
+    return weights
+
+
+def run(options):
+    library = options.directory / "libmla_runtime.so"
+    os.environ.setdefault("MLAC_RUNTIME_LIBRARY", str(library.resolve()))
+    import mlac
+    import torch
+    from turns import Contestant, run_rounds
+
+    rows = []
+    print(torch.cuda.get_device_name(), flush=True)
+    for name in options.layers:
+        paths = {mode: options.directory / f"{name}.{mode}.mlac" for mode in MODES}
+        package = mlac.Package(str(paths["one"]))
+        weights = random_weights(package)
+        width = package.info["model"]["hidden_size"]
+        for batch in options.batch:
+            hidden = torch.randn(batch, width, device="cuda").bfloat16()
+            layers = {mode: Layer(path, weights, hidden, batch, options.context)
+                      for mode, path in paths.items()}
+            for layer in layers.values():
+                layer.launch()
+            torch.cuda.synchronize()
+            one, two = (layer.output.view(torch.int16) for layer in layers.values())
+            same, finite = bool((one == two).all()), bool(layers["one"].output.isfinite().all())
+            contestants = [Contestant(mode, [layer.launch]) for mode, layer in layers.items()]
+            run_rounds(contestants, options.rounds)
+            replayed = bool((layers["two"].output.view(torch.int16) == one).all())
+            times = {c.name: c.median * 1e6 for c in contestants}
+            rows.append({"layer": name, "batch": batch, "context": options.context, "us": times,
+                         "same": same, "replayed": replayed, "finite": finite})
+            print(f"{name:12} batch {batch:4} one stream {times['one']:7.1f} us  two "
+                  f"{times['two']:7.1f} us  {times['one'] / times['two']:.3f}  "
+                  f"{'same bits' if same and replayed else 'OTHER BITS'}"
+                  f"{'' if finite else ' NOT FINITE'}", flush=True)
+            contestants = None
+            for layer in layers.values():
+                layer.engine.close()
+            torch.cuda.empty_cache()
+    if options.out:
+        options.out.write_text(json.dumps(rows, indent=1))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=("build", "run"))
+    parser.add_argument("directory", type=pathlib.Path)
+    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--layers", nargs="*", choices=LAYERS, default=list(LAYERS))
+    parser.add_argument("--batch", nargs="*", type=int, default=[1, 16, 64])
+    parser.add_argument("--context", type=int, default=2100, help="beyond index_topk")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--out", type=pathlib.Path, help="raw numbers as JSON")
+    options = parser.parse_args()
+    build(options) if options.command == "build" else run(options)
+
+
+if __name__ == "__main__":
+    main()
