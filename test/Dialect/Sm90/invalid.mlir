@@ -394,6 +394,22 @@ func.func @store_shared_rows(%v: tensor<64xf32, #sm90.rows>, %s: !sm90.smem<1x12
 
 // -----
 
+func.func @load_shared_row_column(%s: !sm90.smem<64x4xf32, linear>) {
+  // expected-error @+1 {{expected a column of the source's 4, got 4}}
+  %0 = sm90.load_shared %s column 4 : !sm90.smem<64x4xf32, linear> -> tensor<64xf32, #sm90.rows>
+  return
+}
+
+// -----
+
+func.func @load_shared_row_shape(%s: !sm90.smem<32x4xf32, linear>) {
+  // expected-error @+1 {{expected a source of type '!sm90.smem<64x4xf32, linear>', got '!sm90.smem<32x4xf32, linear>'}}
+  %0 = sm90.load_shared %s column 1 : !sm90.smem<32x4xf32, linear> -> tensor<64xf32, #sm90.rows>
+  return
+}
+
+// -----
+
 func.func @store_shared_columns(%v: tensor<40xf32, #sm90.columns>, %s: !sm90.smem<1x64xf32, linear>) {
   // expected-error @+1 {{expected a target of type '!sm90.smem<1x40xf32, linear>', got '!sm90.smem<1x64xf32, linear>'}}
   sm90.store_shared %v, %s : tensor<40xf32, #sm90.columns>, !sm90.smem<1x64xf32, linear>

@@ -10,9 +10,8 @@
 // the left operand of S^T = K Q^T without shared memory between, and the same registers are stored
 // for the products with values. Per block:
 //
-//     RoPE | 64 columns of codes -> registers -> slot, product | the next 64 while one product runs
-//     | ... wait | does a maximum move? | exponentials, sum | P^T, transposed to P | publish slots
-//     and P
+//     RoPE | 64 columns of codes -> registers -> slot, product | the next 64, one product in flight
+//     wait | does a maximum move? | exponentials, sum | P^T, transposed to P | publish slots and P
 //
 // Columns are in the runs of four in which a thread gets codes, so queries are put into the same
 // order, once, and outputs are stored by it (Sm90CodeOps.td).
@@ -224,7 +223,10 @@ Value relay::Kernel::multiplyKeys(KeyState &state) {
 /// one and 1, unless a score is beyond it by more than the lag. Then maxima are folded.
 void relay::Kernel::moveReference(KeyState &state) {
   LazyCloner &cloner = state.cloner;
-  unsigned index = loop.sum.index == 0 ? 1 : 0;
+  // The loop carries the reference, the sum and the output.
+  unsigned index = 0;
+  while (index == loop.sum.index || index == loop.outputIndex)
+    ++index;
   Value carried = state.carried[index], moved = loop.keys.getYieldedValues()[index];
   Value exponents = cloner.get(loop.scoresLog2);
   Value most = arith::AddFOp::create(b, carried, constantFloat(loop.lag, carried.getType()));

@@ -313,6 +313,39 @@ sm90.kernel @columns(%x: memref<?xf32>, %y: memref<?xf32>, %z: memref<?xi32>)
   assemble();
 }
 
+// Rows of four numbers, one copy each, of a list; a column of them for each row.
+TEST_F(Roles, RowsOfALinearTileComeByColumns) {
+  lower(fill(R"(
+sm90.kernel @scales(%x: memref<?xf32>, %list: memref<?xi32>, %y: memref<?xf32>)
+    attributes {warpgroups = 2 : i32, shared_bytes = 1024 : i64} {
+  %c0 = arith.constant 0 : index
+  %xv = memref.reinterpret_cast %x to offset: [4], sizes: [100, 4], strides: [12, 1]
+      : memref<?xf32> to memref<100x4xf32, strided<[12, 1], offset: 4>>
+  %tile = sm90.alloc offset 0 : !sm90.smem<64x4xf32, linear>
+  sm90.role "copy" warpgroups 1 to 2 {
+    sm90.copy_rows %xv[%list at %c0, %c0] to %tile vector_bytes 16
+        : memref<100x4xf32, strided<[12, 1], offset: 4>>, memref<?xi32>, !sm90.smem<64x4xf32, linear>
+    sm90.copy_commit
+    sm90.copy_wait 0
+    sm90.barrier
+    %s = sm90.load_shared %tile column 3 : !sm90.smem<64x4xf32, linear> -> tensor<64xf32, #sm90.rows>
+    sm90.store %s, %y[%c0] : tensor<64xf32, #sm90.rows>, memref<?xf32>
+  }
+  sm90.return
+})",
+             {}));
+  std::vector<float> x(1204), y(64, -1);
+  std::vector<int32_t> list(64);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = 1 + i;
+  for (int32_t i = 0; i < 64; ++i)
+    list[i] = i % 9 == 5 ? -1 : i * 37 % 100;
+  run({Argument::buffer(x), Argument::buffer(list), Argument::buffer(y)});
+  for (int64_t i = 0; i < 64; ++i)
+    EXPECT_EQ(y[i], list[i] < 0 ? 0 : x[4 + 12 * list[i] + 3]) << i;
+  assemble();
+}
+
 TEST_F(Roles, LastRowsOfATileBecomeZero) {
   for (int64_t first : {-3, 0, 13, 64, 70}) {
     lower(fill(R"(

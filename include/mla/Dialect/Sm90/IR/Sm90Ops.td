@@ -62,9 +62,9 @@ def Sm90_KernelOp : Sm90_Op<"kernel", [
     of roles the kernel.
     (C5) `cluster`, the CTAs (along grid x) that share work, is 1, 2, 4, 8 or 16.
     (C6) roles do not overlap in warpgroups, and each lies within the kernel's.
-    (C7) the registers of all roles fit the register file:
-    sum of 128 · count · registers ≤ 65536 (roles without a budget count with the
-    launch's).
+    (C7) the registers of all roles are what the launch allocates at most, from which `setmaxnreg`
+    takes: sum of 128 · count · registers ≤ threads · (65536 / threads, rounded down to 8). Roles
+    without a budget count with the launch's.
     (C8) `shared_bytes` is 0 to 232448, what a CTA may use.
     (C9) `sm90.column_run` is 2, 4 or 8 (Layout.h).
   }];

@@ -406,13 +406,13 @@ def Sm90_LoadSharedOp : Sm90_Op<"load_shared"> {
     A fragment of a swizzle128 tile by `ldmatrix`, which is also the layout of a
     wgmma register operand, codes of 8 bits by pairs; a row vector of a linear tile of one row,
     `result[i] = source[0, i]`. With `column`, a fragment is the source's columns from
-    there on.
+    there on, and a row vector that column of a linear tile with a row for each element.
 
     (C1) a fragment: same shape and element type, swizzle128, column_split 1,
     columns a multiple of 16.
-    (C2) a row vector: the source is linear, [1, 64], of its element type.
-    (C3) `column` is a multiple of 16; the fragment, then of any number of columns, ends
-    within the source.
+    (C2) a row vector: the source is linear, [1, 64], or with `column` [64, N], of its element type.
+    (C3) `column` is within the source, and of a fragment a multiple of 16; the fragment, then of any
+    number of columns, ends within the source.
   }];
   let arguments = (ins Arg<Sm90_Smem, "", [MemRead]>:$source, OptionalAttr<I64Attr>:$column);
   let results = (outs AnyTypeOf<[Sm90_Tile2D, Sm90_Tile1D]>:$result);
