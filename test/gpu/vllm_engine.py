@@ -13,7 +13,8 @@ in full CUDA graphs, and the logits before each compared with eager attention of
 f32: mlac may be as far from them as FLASHMLA behind FlashAttention-3 in the same engine, and a
 fifth more; over an fp8 cache, as far as that and as eager attention in f32 over such a cache are
 together. There are batches that graphs pad, prompts of 20,000 tokens in pieces, both model runners
-of vLLM, and sparse attention, whose indexer is torch's. Capturing must write nothing to the cache. `--speed` times decodes and prompts of DeepSeek-V3's layers, engine beside engine.
+of vLLM, and sparse attention, whose indexer is torch's. Capturing must write nothing to the cache.
+`--speed` times decodes and prompts of DeepSeek-V3's layers, engine beside engine.
 Exit code: 0 all within the bounds, 1 not, 2 something is not installed.
 """
 
