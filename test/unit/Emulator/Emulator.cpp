@@ -302,6 +302,8 @@ static bool compareFloats(arith::CmpFPredicate predicate, float a, float b) {
     return a <= b;
   case arith::CmpFPredicate::ONE:
     return a < b || a > b;
+  case arith::CmpFPredicate::UGT:
+    return !(a <= b);
   case arith::CmpFPredicate::UNE:
     return a != b;
   case arith::CmpFPredicate::UNO:

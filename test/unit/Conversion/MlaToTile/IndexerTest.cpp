@@ -348,7 +348,7 @@ func.func @gather(%batch: !mla.batch, %cache: !cache) -> (tensor<?x128xbf16> {ml
        {"num_tokens", 1}},
       {{"cache", pool.bytes}, {"block_table", table}, {"chunk_cu_seq_lens", starts}, {"k", keys}});
   for (int64_t t = 0; t < tokens; ++t) {
-    pool.layout.decode(1, pool.bytes.data(), slots[t], expected.data());
+    pool.layout.decode(pool.layout.defaultEncoding(), pool.bytes.data(), slots[t], expected.data());
     for (int64_t i = 0; i < width; ++i)
       ASSERT_EQ(keys[t * width + i].bits, expected[i].bits) << t << ", " << i;
   }

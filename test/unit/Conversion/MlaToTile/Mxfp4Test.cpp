@@ -61,7 +61,7 @@ struct KeyPool {
   }
   std::vector<Bf16> decode(int64_t slot) const {
     std::vector<Bf16> row(layout.rowWidth());
-    layout.decode(1, bytes.data(), slot, row.data());
+    layout.decode(layout.defaultEncoding(), bytes.data(), slot, row.data());
     return row;
   }
 

@@ -72,7 +72,7 @@ struct Scope {
 
   std::vector<double> read(int64_t row) const {
     std::vector<Bf16> values(kWidth);
-    layout.decode(1, memory.data(), row, values.data());
+    layout.decode(layout.defaultEncoding(), memory.data(), row, values.data());
     return {values.begin(), values.end()};
   }
 
