@@ -251,7 +251,8 @@ def make_peer(ops, problem, both, records):
         peer_decodes(ops, problem, records)
     launches[-1]()
     keys = None if is_prompt else [one.keys for one in records]
-    return turns.Contestant("FlashMLA", launches), problem.error(holder["output"], keys)
+    error = problem.error(holder["output"], keys)  # ahead of the graph, whose output is another
+    return turns.Contestant("FlashMLA", launches), error
 
 
 def run_row(row, layers, both, records, ops, options):

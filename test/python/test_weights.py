@@ -213,6 +213,17 @@ class WeightsTest(unittest.TestCase):
         engine.bind(layer.plain)
         engine.prepare()
 
+    def test_A47_channels_beside_codes_are_refused_on_a_gpu(self):
+        quantization, _, _, options = STRATEGIES["compressed_channel"]
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder) / "config.json"
+            config.write_text(json.dumps(self.CONFIG | {"quantization_config": quantization}))
+            done = subprocess.run([COMPILE, config, "--quiet", *options, self.KEPT,
+                                   "--target=sm_90a", "--emit=mla"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--keep-codes=both has no kernels for the strategy channel on sm_90a",
+                      done.stderr)
+
     def test_A47_scales_of_activations_are_ignored(self):
         quantization, block, names, options = STRATEGIES["tensor"]
         package = self.compile(quantization, options)

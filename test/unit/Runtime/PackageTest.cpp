@@ -148,7 +148,7 @@ TEST(Package, BadIndicesAreRefused) {
   refuse("expected 3 grid expressions, got 2",
          inPrefill([](auto &f) { f.steps[0]->launch->grid.pop_back(); }));
   refuse("workspace_bytes is expression 999", inPrefill([](auto &f) { f.workspace_bytes = 999; }));
-  refuse("expected one of launch, loop and branch, got 0",
+  refuse("expected one of launch, loop, branch and fork, got 0",
          inPrefill([](auto &f) { f.steps[0]->launch.reset(); }));
   refuse("names unknown metadata", inPrefill([](auto &f) { f.buffers[2]->name = "slots"; }));
   refuse("has type i32, expected i64",
