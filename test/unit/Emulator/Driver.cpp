@@ -167,10 +167,23 @@ struct Streams {
         result = failed;
     return result;
   }
+  /// Null of the default stream, and of a handle that an engine made without this driver: their
+  /// work is done at once.
+  EmulatedStream *find(const void *handle) {
+    for (auto &stream : all)
+      if (stream.get() == handle)
+        return stream.get();
+    return nullptr;
+  }
 };
 Streams &streams() {
   static auto *instance = new Streams();
   return *instance;
+}
+
+template <typename Function> Result enqueue(const void *handle, Function work) {
+  EmulatedStream *stream = streams().find(handle);
+  return stream ? stream->enqueue(std::move(work)) : work();
 }
 } // namespace
 
@@ -315,7 +328,7 @@ MLAC_DRIVER cuLaunchKernelEx(const LaunchConfig *config, Function *function, voi
     return recorder().launches.push_back(
                keep(*function, grid, config->threads, config->sharedBytes, parameters)),
            kSuccess;
-  if (!config->stream)
+  if (!streams().find(config->stream))
     return launch(*function, grid, config->threads, config->sharedBytes, parameters);
   auto kept = std::make_shared<Recorded>(
       keep(*function, grid, config->threads, config->sharedBytes, parameters));
@@ -372,15 +385,17 @@ MLAC_DRIVER cuStreamCreate(void **stream, unsigned) {
   streams().all.push_back(std::make_unique<EmulatedStream>(streams().areLazy));
   return *stream = streams().all.back().get(), kSuccess;
 }
-MLAC_DRIVER cuStreamDestroy_v2(void *stream) {
-  return stream ? static_cast<EmulatedStream *>(stream)->runAll() : kSuccess;
+MLAC_DRIVER cuStreamDestroy_v2(void *handle) {
+  EmulatedStream *stream = streams().find(handle);
+  return stream ? stream->runAll() : kSuccess;
 }
 MLAC_DRIVER cuStreamSynchronize(void *stream) { return cuStreamDestroy_v2(stream); }
 MLAC_DRIVER cuEventCreate(EmulatedEvent **event, unsigned) {
   return *event = new EmulatedEvent(), kSuccess;
 }
 MLAC_DRIVER cuEventDestroy_v2(EmulatedEvent *event) { return delete event, kSuccess; }
-MLAC_DRIVER cuEventRecord(EmulatedEvent *event, EmulatedStream *stream) {
+MLAC_DRIVER cuEventRecord(EmulatedEvent *event, void *handle) {
+  EmulatedStream *stream = streams().find(handle);
   return *event = {stream, stream ? stream->position() : 0}, kSuccess;
 }
 MLAC_DRIVER cuEventSynchronize(EmulatedEvent *event) { return event->wait(); }

@@ -63,11 +63,6 @@ struct EmulatedEvent {
   int wait() const { return stream ? stream->run(position) : 0; }
 };
 
-/// The stream's work, or, of the default stream, done at once.
-template <typename Function> int enqueue(void *stream, Function work) {
-  return stream ? static_cast<EmulatedStream *>(stream)->enqueue(std::move(work)) : work();
-}
-
 } // namespace mlac::emulator
 
 #endif // MLAC_TEST_UNIT_EMULATOR_STREAMS_H
