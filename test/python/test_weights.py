@@ -213,17 +213,6 @@ class WeightsTest(unittest.TestCase):
         engine.bind(layer.plain)
         engine.prepare()
 
-    def test_A47_channels_beside_codes_are_refused_on_a_gpu(self):
-        quantization, _, _, options = STRATEGIES["compressed_channel"]
-        with tempfile.TemporaryDirectory() as folder:
-            config = pathlib.Path(folder) / "config.json"
-            config.write_text(json.dumps(self.CONFIG | {"quantization_config": quantization}))
-            done = subprocess.run([COMPILE, config, "--quiet", *options, self.KEPT,
-                                   "--target=sm_90a", "--emit=mla"], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("--keep-codes=both has no kernels for the strategy channel on sm_90a",
-                      done.stderr)
-
     def test_A47_scales_of_activations_are_ignored(self):
         quantization, block, names, options = STRATEGIES["tensor"]
         package = self.compile(quantization, options)
@@ -420,6 +409,17 @@ class CodedActivationsTest(KeptCodesTest):
                       "128, whose columns agree with the activations' groups, not block of 48 x 56; "
                       "--keep-codes=weights takes it", done.stderr)
 
+    def test_A47_channels_beside_codes_are_refused_on_a_gpu(self):
+        quantization, _, _, options = STRATEGIES["compressed_channel"]
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder) / "config.json"
+            config.write_text(json.dumps(self.CONFIG | {"quantization_config": quantization}))
+            done = subprocess.run([COMPILE, config, "--quiet", *options, self.KEPT,
+                                   "--target=sm_90a", "--emit=mla"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--keep-codes=both has no kernels for the strategy channel on sm_90a",
+                      done.stderr)
+
     def test_A47_scales_of_activations_are_ignored(self):
         for name in ("deepseek", "tensor"):  # "tensor" is of a checkpoint that has such scales
             with self.subTest(name):
@@ -433,11 +433,11 @@ class CodedActivationsTest(KeptCodesTest):
         """What a token's codes are depends on it alone: rows by themselves are those of a batch."""
         for name in ("compressed_channel", "tensor"):
             with self.subTest(name):
-                package, layer, hidden, _ = self.compile(name)
+                package, layer, hidden, dtype = self.compile(name)
                 together = run(self.bound(package, layer.codes), hidden)
-                louder = hidden.copy()
+                louder = widen(hidden).astype(np.float32)
                 louder[PREFILL - 1] *= 8  # of the prompt's tokens the last: none sees it
-                apart = run(self.bound(package, layer.codes), louder)
+                apart = run(self.bound(package, layer.codes), narrow(louder, dtype))
                 self.assertEqual(together[:PREFILL - 1].tobytes(), apart[:PREFILL - 1].tobytes())
 
 
