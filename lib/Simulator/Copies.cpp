@@ -134,6 +134,24 @@ Step Machine::runCopyRows(Warpgroup &warpgroup, CopyRowsOp op) {
                            getInt(warpgroup, op.getFirst()), getInt(warpgroup, op.getColumn())));
 }
 
+Step Machine::runHasGap(Warpgroup &warpgroup, HasGapOp op) {
+  if (checkDependency(warpgroup, op) == Step::Failed)
+    return Step::Failed;
+  ViewRef list = getAs<ViewRef>(warpgroup, op.getList());
+  int64_t first = getInt(warpgroup, op.getFirst()), isGap = 0;
+  auto rows = static_cast<uint32_t>(getInt(warpgroup, op.getRows()));
+  for (int64_t entry = first; entry < first + int64_t(op.getBlock()); ++entry) {
+    std::optional<int64_t> number = -1; // outside of the list
+    if (list->contains({entry}))
+      number = readIndex(*list, entry);
+    if (!number)
+      return fail(Defect::OutOfBounds, op, "reads outside of its buffer for entry " + Twine(entry));
+    isGap |= static_cast<uint32_t>(*number) >= rows;
+  }
+  set(warpgroup, op.getResult(), isGap);
+  return Step::Advanced;
+}
+
 Step Machine::runCopyPaged(Warpgroup &warpgroup, CopyPagedOp op) {
   return runCopy(warpgroup, op, op.getTarget(),
                  fetchPaged(warpgroup, op, getAs<ViewRef>(warpgroup, op.getPool()),

@@ -404,6 +404,7 @@ Step Machine::dispatchSm90(Warpgroup &wg, Operation *op) {
       .Case([&](CopyOp copy) { return runDenseCopy(wg, copy); })
       .Case([&](CopyRowsOp copy) { return runCopyRows(wg, copy); })
       .Case([&](CopyPagedOp copy) { return runCopyPaged(wg, copy); })
+      .Case([&](HasGapOp gap) { return runHasGap(wg, gap); })
       .Case([&](CopyPublishOp publish) { return runCopyPublish(wg, publish); })
       .Case([&](CopyCommitOp) {
         wg.copies.groups.push_back(wg.copies.issued);

@@ -225,6 +225,7 @@ private:
   Step runCopy(Warpgroup &warpgroup, mlir::Operation *op, mlir::Value target, Fetch fetch);
   Step runDenseCopy(Warpgroup &warpgroup, mlir::sm90::CopyOp op);
   Step runCopyRows(Warpgroup &warpgroup, mlir::sm90::CopyRowsOp op);
+  Step runHasGap(Warpgroup &warpgroup, mlir::sm90::HasGapOp op);
   Step runCopyPaged(Warpgroup &warpgroup, mlir::sm90::CopyPagedOp op);
   Fetch fetchRows(Warpgroup &warpgroup, mlir::Operation *op, ViewRef view, ViewRef indices,
                   int64_t first, int64_t column);

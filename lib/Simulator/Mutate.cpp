@@ -347,6 +347,17 @@ static bool zeroRowsEarly(KernelOp kernel, unsigned index) {
   return true;
 }
 
+/// Takes a list's blocks for ones without gaps.
+static bool ignoreGap(KernelOp kernel, unsigned index) {
+  auto op = cast_or_null<HasGapOp>(find<HasGapOp>(kernel, index));
+  if (!op)
+    return false;
+  OpBuilder builder(op);
+  op.replaceAllUsesWith(
+      arith::ConstantOp::create(builder, op.getLoc(), builder.getBoolAttr(false)).getResult());
+  return true;
+}
+
 //===----------------------------------------------------------------------===//
 // Table
 //===----------------------------------------------------------------------===//
@@ -394,6 +405,7 @@ static const std::pair<StringLiteral, Edit> kEdits[] = {
     {"await-late", moveDown<AwaitOp, WgmmaOp, LoadSharedOp, TransformCodesOp, UnparkOp,
                             LoadCodeWordsOp, OrderRunsOp>},
     {"zero-rows-early", zeroRowsEarly},
+    {"ignore-gap", ignoreGap},
     {"tile-of-next-stage", shiftStage<StageTileOp>},
     {"await-next-stage", shiftStage<AwaitOp>},
     {"release-next-stage", shiftStage<ReleaseOp>},

@@ -18,6 +18,8 @@
 
 #include "mla/Dialect/Sm90/IR/Sm90CodeOps.h"
 
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
 using namespace mlir;
 using namespace mlac::sm90nvvm;
 
@@ -298,6 +300,32 @@ struct Load : public KernelPattern<sm90::LoadOp> {
   }
 };
 
+/// Entries outside of the list are exchanged for one that is there, and count as gaps.
+struct HasGap : public KernelPattern<sm90::HasGapOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::HasGapOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    const Kernel &kernel = getKernel(op);
+    View list = getView(b, op.getList().getType(), adaptor.getList());
+    Int first = toI64(b, adaptor.getFirst()[0]) + toI64(b, kernel.lane);
+    Value isNamed;
+    for (int64_t entry = 0; entry < op.getBlock(); entry += kWarpThreads) {
+      Row row = getViewRow(b, list, first + entry, /*inGroups=*/false);
+      Value address = getElementAddress(b, list.base, list.elementType, row.offset);
+      Value number =
+          LLVM::LoadOp::create(b, list.elementType, selectOf(b, row.inside, address, kernel.zeros));
+      Value isBelow = compare(b, arith::CmpIPredicate::ult, number, adaptor.getRows()[0]);
+      isNamed = andOf(b, isNamed, andOf(b, row.inside, isBelow));
+    }
+    Value isGap = compare(b, arith::CmpIPredicate::eq, isNamed,
+                          arith::ConstantOp::create(b, b.getBoolAttr(false)));
+    rewriter.replaceOpWithNewOp<NVVM::VoteSyncOp>(op, b.getI1Type(), constant32(b, -1), isGap,
+                                                  NVVM::VoteSyncKind::any);
+    return success();
+  }
+};
+
 /// Of any op that loads rows by an index.
 template <typename Op> struct LoadTile : public KernelPattern<Op> {
   using KernelPattern<Op>::KernelPattern;
@@ -413,7 +441,7 @@ struct StoreSlots : public KernelPattern<sm90::StoreSlotsOp> {
 void mlac::sm90nvvm::populateFragmentMemoryPatterns(const TypeConverter &converter,
                                                     RewritePatternSet &patterns,
                                                     const Kernel &kernel) {
-  patterns.add<Load, LoadTile<sm90::LoadRowsOp>, LoadTile<sm90::LoadPagedOp>, LoadCodeScales,
-               LoadElements, Store, StoreRuns, StoreSlots>(converter, patterns.getContext(),
-                                                           kernel);
+  patterns.add<Load, HasGap, LoadTile<sm90::LoadRowsOp>, LoadTile<sm90::LoadPagedOp>,
+               LoadCodeScales, LoadElements, Store, StoreRuns, StoreSlots>(
+      converter, patterns.getContext(), kernel);
 }

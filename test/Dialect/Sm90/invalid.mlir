@@ -378,6 +378,14 @@ func.func @copy_rank(%x: memref<?xbf16>, %s: !sm90.smem<64x64xbf16>, %i: index) 
 
 // -----
 
+func.func @has_gap_block(%l: memref<?xi32>, %i: index, %n: i32) {
+  // expected-error @+1 {{expected a block of a positive multiple of 32 entries, got 48}}
+  %0 = sm90.has_gap %l[%i for 48] below %n : memref<?xi32>
+  return
+}
+
+// -----
+
 func.func @copy_rows_element(%x: memref<?x64xf16>, %l: memref<?xi32>, %s: !sm90.smem<64x64xbf16>, %i: index) {
   // expected-error @+1 {{expected the tile's element type to be the view's, 'f16', got 'bf16'}}
   sm90.copy_rows %x[%l at %i, %i] to %s vector_bytes 2 : memref<?x64xf16>, memref<?xi32>, !sm90.smem<64x64xbf16>

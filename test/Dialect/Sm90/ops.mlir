@@ -93,6 +93,9 @@ sm90.kernel @rows(%x: memref<?xbf16>, %ids: memref<?xi64>, %slots: memref<?xi64>
   %e1 = sm90.load_elements %v[%e0, %e0]
       : memref<?x32xbf16, strided<[64, 2]>>, tensor<64x32xi32, #fragment>, tensor<64x32xi32, #fragment>
         -> tensor<64x32xbf16, #fragment>
+  // CHECK: sm90.has_gap %{{.*}}[%{{.*}} for 64] below %{{.*}} : memref<?xi32>
+  %rows = arith.constant 7 : i32
+  %gap = sm90.has_gap %table[%c0 for 64] below %rows : memref<?xi32>
   %t = sm90.alloc : !sm90.smem<64x32xbf16>
   sm90.copy_rows %v[%ids at %c0, %c0] to %t vector_bytes 2
       : memref<?x32xbf16, strided<[64, 2]>>, memref<?xi64>, !sm90.smem<64x32xbf16>

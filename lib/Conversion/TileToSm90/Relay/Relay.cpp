@@ -20,6 +20,7 @@
 #include "mla/Dialect/KernelAttrs.h"
 #include "mla/Dialect/Sm90/Utils/Layout.h"
 
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -211,6 +212,44 @@ Value relay::Kernel::positionOf(LazyCloner &cloner, Value block) {
   if (int64_t step = loop.getStep(); step != 1)
     block = arith::MulIOp::create(b, block, constant32(step));
   return arith::AddIOp::create(b, cloner.get(loop.keys.getLowerBound()), toIndex(block));
+}
+
+Value relay::Kernel::viewList(LazyCloner &cloner) {
+  auto repeated = loop.entries.getView().getDefiningOp<memref::ReinterpretCastOp>();
+  auto convert = [&](OpFoldResult extent) {
+    auto value = dyn_cast<Value>(extent);
+    return value ? OpFoldResult(cloner.get(value)) : extent;
+  };
+  return memref::ReinterpretCastOp::create(
+      b, cloner.get(repeated.getSource()), convert(repeated.getMixedOffsets()[0]),
+      ArrayRef<OpFoldResult>(convert(repeated.getMixedSizes()[1])),
+      ArrayRef<OpFoldResult>(b.getIndexAttr(1)));
+}
+
+Value relay::Kernel::findGap(LazyCloner &cloner, Value position) {
+  if (!shape.isListed)
+    return {};
+  LazyCloner::Scope scope(cloner);
+  cloner.map(loop.keys.getInductionVar(), position);
+  return sm90::HasGapOp::create(b, viewList(cloner), cloner.get(loop.entries.getOffsets()[1]),
+                                b.getI64IntegerAttr(loop.getBlockKeys()),
+                                cloner.get(loop.listedRows));
+}
+
+void relay::Kernel::maskWhere(LazyCloner &cloner, Value gap) {
+  Value masked = loop.mask.getResult(), plain = cloner.get(loop.mask.getTrueValue());
+  auto branch = scf::IfOp::create(b, plain.getType(), gap, /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    LazyCloner::Scope scope(cloner);
+    b.setInsertionPointToStart(branch.thenBlock());
+    if (shape.hasCodes)
+      mapEntries(cloner);
+    scf::YieldOp::create(b, cloner.get(masked));
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, plain);
+  }
+  cloner.map(masked, branch.getResult(0));
 }
 
 scf::ForOp

@@ -75,7 +75,8 @@ private:
   void loadQueries(Value item, Value stage);
   Value multiplyRope(ScoreState &state, Value scores);
   Value multiplyLeft(ScoreState &state, Value queries);
-  Value multiplyRight(ScoreState &state, Value scores, Value gateStage);
+  Value multiplyRight(ScoreState &state, Value scores, Value gateStage, Value position);
+  Value findNext(Value position);
   void emitStep(ScoreState &state, Value queries, Value position, bool isLast);
   void emitSoftmax(ScoreState &state, Value position, llvm::function_ref<void()> issueNext);
   void emitUnmasked(ScoreState &state, Value queries, Value blocks);
@@ -137,8 +138,8 @@ private:
   Value turnWords(Products &products, Value words, Value scale);
   void multiplyRopeKeys(KeyState &state, Products &products);
   void multiplyHalf(KeyState &state, Products &products, bool isLeft);
-  Value multiplyKeys(KeyState &state);
-  void emitKeySoftmax(KeyState &state, Value scores, Value position);
+  Value multiplyKeys(KeyState &state, Value position, Value &gap);
+  void emitKeySoftmax(KeyState &state, Value scores, Value position, Value gap);
   void moveReference(KeyState &state);
   void mapEntries(LazyCloner &cloner);
   Value narrowWeights(LazyCloner &cloner);
@@ -165,6 +166,12 @@ private:
   Value countBlocks(LazyCloner &cloner);
   /// The key loop's induction variable at a block (i32) of the mapped item.
   Value positionOf(LazyCloner &cloner, Value block);
+  /// The list of a block at the loop's mapped position.
+  Value viewList(LazyCloner &cloner);
+  /// Whether the block of a list at `position` needs its mask; null without a list.
+  Value findGap(LazyCloner &cloner, Value position);
+  /// Maps the masked scores to those of the mapped position, masked where there is a `gap`.
+  void maskWhere(LazyCloner &cloner, Value gap);
   mlir::scf::ForOp createLoop(Value from, Value to, ValueRange carried, bool atLeastOnce,
                               llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body);
 

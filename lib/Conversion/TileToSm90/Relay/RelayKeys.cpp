@@ -198,14 +198,16 @@ void relay::Kernel::multiplyHalf(KeyState &state, Products &products, bool isLef
     free(stage);
 }
 
-/// S^T of the next block, [64 keys, 64 rows].
-Value relay::Kernel::multiplyKeys(KeyState &state) {
+/// S^T of the block at `position`, [64 keys, 64 rows], and under it, of a list, whether there is a
+/// gap.
+Value relay::Kernel::multiplyKeys(KeyState &state, Value position, Value &gap) {
   RankedTensorType type = getFragmentType(sm90::kTileRows, b.getF32Type());
   Products products{constantFloat(0, type)};
   takeScales(state);
   multiplyRopeKeys(state, products);
   multiplyHalf(state, products, /*isLeft=*/true);
   multiplyHalf(state, products, /*isLeft=*/false);
+  gap = findGap(state.cloner, position);
   auto wait =
       sm90::WgmmaWaitOp::create(b, products.scores.getType(), /*pending=*/0, products.scores);
   if (ropes) {
@@ -262,21 +264,20 @@ Value relay::Kernel::narrowWeights(LazyCloner &cloner) {
 
 /// The softmax of `scores`: publishes weights and factors, with the values that they meet, and
 /// replaces the carried state. `position`, where given, is the loop's position at the block,
-/// whose mask matters then.
-void relay::Kernel::emitKeySoftmax(KeyState &state, Value scores, Value position) {
+/// whose mask matters then; of a list where there is a `gap`.
+void relay::Kernel::emitKeySoftmax(KeyState &state, Value scores, Value position, Value gap) {
   LazyCloner &cloner = state.cloner;
   LazyCloner::Scope scope(cloner);
   for (auto [argument, value] : llvm::zip_equal(loop.keys.getRegionIterArgs(), state.carried))
     if (value)
       cloner.map(argument, value);
   cloner.map(loop.getScores(), scores);
-  if (position) {
+  if (position)
     cloner.map(loop.keys.getInductionVar(), position);
-    if (loop.entries)
-      mapEntries(cloner);
-  } else {
+  else
     cloner.map(loop.mask.getResult(), scores);
-  }
+  if (gap)
+    maskWhere(cloner, gap);
 
   moveReference(state);
   Value numerators = cloner.get(loop.numerators);
@@ -305,15 +306,7 @@ void relay::Kernel::emitKeySoftmax(KeyState &state, Value scores, Value position
 /// The list's entries, one for each key, which all rows share.
 void relay::Kernel::mapEntries(LazyCloner &cloner) {
   tile::LoadOp load = loop.entries;
-  auto view = load.getView().getDefiningOp<memref::ReinterpretCastOp>();
-  auto count = view.getMixedSizes()[1];
-  auto convert = [&](OpFoldResult extent) {
-    auto value = dyn_cast<Value>(extent);
-    return value ? OpFoldResult(cloner.get(value)) : extent;
-  };
-  Value list = memref::ReinterpretCastOp::create(
-      b, cloner.get(view.getSource()), convert(view.getMixedOffsets()[0]),
-      ArrayRef<OpFoldResult>(convert(count)), ArrayRef<OpFoldResult>(b.getIndexAttr(1)));
+  Value list = viewList(cloner);
   auto type = load.getType();
   Type rows = convertRoleType(RankedTensorType::get({sm90::kTileRows}, type.getElementType()));
   Value entries = sm90::LoadOp::create(b, rows, list, cloner.get(load.getOffsets()[1]),
@@ -336,7 +329,8 @@ static void emitWhere(ImplicitLocOpBuilder &b, Value condition, llvm::function_r
 /// `block` of an item whose last one is `last`. A block that is not masked is neither the last nor
 /// the one before.
 void relay::Kernel::emitKeyBlock(KeyState &state, Value block, Value last, bool isMasked) {
-  Value scores = multiplyKeys(state);
+  Value position = isMasked ? positionOf(state.cloner, block) : Value(), gap;
+  Value scores = multiplyKeys(state, position, gap);
   auto open = [&](Value stage) { sm90::PublishOp::create(b, gate, stage, 0); };
   if (gate) {
     Value isBehind = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, block, constant32(0));
@@ -349,7 +343,7 @@ void relay::Kernel::emitKeyBlock(KeyState &state, Value block, Value last, bool 
       Value item = state.cloner.get(loop.items.getInductionVar());
       loadQueries(arith::AddIOp::create(b, item, constantIndex(1)), next(state.queries, queries));
     });
-  emitKeySoftmax(state, scores, isMasked ? positionOf(state.cloner, block) : Value());
+  emitKeySoftmax(state, scores, position, gap);
   if (gate && isMasked)
     emitWhere(b, isLast, [&] { open(state.weights); });
   state.gate = state.weights;

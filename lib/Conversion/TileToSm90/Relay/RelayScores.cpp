@@ -35,9 +35,12 @@ struct relay::Kernel::ScoreState {
   SmallVector<Value> carried;       // of the key loop, null for the output
   SmallVector<Value, 2> queryTiles; // of the item, what products read
   Value left, right, ropes, queries, weights, scale;
+  Value gap; // whether the present block of a list needs its mask; null without
 
   SmallVector<Value> pack() const {
     SmallVector<Value> values{scores};
+    if (gap)
+      values.push_back(gap);
     llvm::append_range(values, llvm::make_filter_range(carried, [](Value v) { return bool(v); }));
     values.append({left, right, ropes, weights});
     return values;
@@ -45,6 +48,8 @@ struct relay::Kernel::ScoreState {
   void unpack(ValueRange values) {
     scores = values[0];
     unsigned index = 1;
+    if (gap)
+      gap = values[index++];
     for (Value &value : carried)
       if (value)
         value = values[index++];
@@ -109,8 +114,9 @@ Value relay::Kernel::multiplyLeft(ScoreState &state, Value registers) {
 }
 
 /// B: the right half and RoPE; opens the gate on the way if there is a stage for
-/// it. Returns finished scores.
-Value relay::Kernel::multiplyRight(ScoreState &state, Value scores, Value gateStage) {
+/// it. Returns finished scores. Of a list, the entries at `position` are read under them.
+Value relay::Kernel::multiplyRight(ScoreState &state, Value scores, Value gateStage,
+                                   Value position) {
   auto multiply = [&](Value lhs, Value rhs) {
     scores = sm90::WgmmaOp::create(b, scores.getType(), lhs, rhs, scores,
                                    /*transpose_lhs=*/false, /*transpose_rhs=*/true);
@@ -138,6 +144,7 @@ Value relay::Kernel::multiplyRight(ScoreState &state, Value scores, Value gateSt
   if (isRopeLast)
     scores = multiplyRope(state, scores);
   sm90::WgmmaCommitOp::create(b);
+  state.gap = findGap(state.cloner, position);
   if (hasGate) {
     sm90::WgmmaWaitOp::create(b, TypeRange(), /*pending=*/1, ValueRange());
     sm90::PublishOp::create(b, gate, gateStage, 0);
@@ -172,6 +179,8 @@ void relay::Kernel::emitSoftmax(ScoreState &state, Value position,
     cloner.map(loop.keys.getInductionVar(), position);
   else if (loop.mask)
     cloner.map(loop.mask.getResult(), state.scores);
+  if (state.gap)
+    maskWhere(cloner, state.gap);
 
   Value correction = cloner.get(loop.correction);
   // Done before the next scores start: these take the old ones' registers.
@@ -202,6 +211,12 @@ void relay::Kernel::emitSoftmax(ScoreState &state, Value position,
   sm90::PublishOp::create(b, weights, state.weights, 0);
 }
 
+/// Where the block behind `position` is.
+Value relay::Kernel::findNext(Value position) {
+  return position ? arith::AddIOp::create(b, position, constantIndex(loop.getStep())).getResult()
+                  : Value();
+}
+
 /// The softmax of the present block and the scores of the next one.
 void relay::Kernel::emitStep(ScoreState &state, Value registers, Value position, bool isLast) {
   Value gateStage = state.weights;
@@ -212,7 +227,7 @@ void relay::Kernel::emitStep(ScoreState &state, Value registers, Value position,
   });
   state.weights = next(state.weights, weights);
   if (!isLast)
-    state.scores = multiplyRight(state, scores, gateStage);
+    state.scores = multiplyRight(state, scores, gateStage, findNext(position));
   else if (gate)
     sm90::PublishOp::create(b, gate, gateStage, 0);
 }
@@ -350,7 +365,8 @@ void relay::Kernel::emitScoresItem(ScoreState &state) {
   Value blocks = countBlocks(cloner);
   Value registers = takeQueries(state);
   state.queryTiles = awaitQueries(cloner, state.queries);
-  state.scores = multiplyRight(state, multiplyLeft(state, registers), Value());
+  state.scores = multiplyRight(state, multiplyLeft(state, registers), Value(),
+                               positionOf(cloner, constant32(0)));
   for (auto [index, init] : llvm::enumerate(loop.keys.getInitArgs())) {
     if (index == loop.outputIndex)
       state.carried.push_back(Value());

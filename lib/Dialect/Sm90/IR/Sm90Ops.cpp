@@ -242,6 +242,14 @@ LogicalResult CopyRowsOp::verify() {
   return verifyVector(*this, getVectorBytes(), getView().getType());
 }
 
+LogicalResult HasGapOp::verify() {
+  constexpr int64_t lanes = kWarpgroupThreads / kWarpgroupWarps;
+  if (getBlock() > 0 && getBlock() % lanes == 0) // (C1)
+    return success();
+  return emitOpError("expected a block of a positive multiple of ")
+         << lanes << " entries, got " << getBlock();
+}
+
 LogicalResult CopyPagedOp::verify() {
   if (failed(verifyPool(*this, getPool().getType(), getTarget().getType())))
     return failure(); // (C1)

@@ -138,8 +138,9 @@ Value Expander::isListed(Value key) {
   if (op.areKeysInPages())
     rowCount = b.mul(rowCount, b.value(sizes[1]));
   Value count = b.minimum(rowCount, b.index(std::numeric_limits<int32_t>::max()));
+  loop.listedRows = b.toI32(count);
   return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, entries,
-                               b.splat(b.toI32(count), {rows, block}));
+                               b.splat(loop.listedRows, {rows, block}));
 }
 
 /// The scale of a group of columns in `width` equal columns.

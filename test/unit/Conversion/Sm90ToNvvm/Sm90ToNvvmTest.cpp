@@ -418,6 +418,49 @@ sm90.kernel @gather(%x: memref<?xbf16>, %ids: memref<?xi64>, %slots: memref<?xi6
   assemble();
 }
 
+TEST_F(Sm90ToNvvmTest, GapsOfListsAreFound) {
+  lower(fill(R"(
+sm90.kernel @gaps(%ids: memref<?xi32>, %y: memref<?xf32>, %rows: index, %count: index,
+                  %blocks: index)
+    attributes {warpgroups = 1 : i32} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %list = memref.reinterpret_cast %ids to offset: [0], sizes: [%count], strides: [1]
+      : memref<?xi32> to memref<?xi32, strided<[1]>>
+  %n = arith.index_cast %rows : index to i32
+  scf.for %block = %c0 to %blocks step %c1 {
+    %first = arith.muli %block, %c64 : index
+    %gap = sm90.has_gap %list[%first for 64] below %n : memref<?xi32, strided<[1]>>
+    %yes = arith.constant 1.0 : f32
+    %no = arith.constant 0.0 : f32
+    %found = arith.select %gap, %yes, %no : f32
+    %all = sm90.splat %found : f32 -> tensor<64xf32, #sm90.rows>
+    sm90.store %all, %y[%first] : tensor<64xf32, #sm90.rows>, memref<?xf32>
+  }
+  sm90.return
+})",
+             {}));
+  // Each block has one gap, at an end or in the middle, or none; the last one has too few entries.
+  const std::vector<std::pair<int64_t, int32_t>> gaps = {{-1, 0},         {0, -1},         {63, 20},
+                                                         {31, INT32_MAX}, {32, INT32_MIN}, {-1, 0}};
+  constexpr int64_t xRows = 20;
+  auto blocks = static_cast<int64_t>(gaps.size()) + 1, count = blocks * 64 - 1;
+  std::vector<int32_t> ids(count);
+  for (int64_t i = 0; i < count; ++i)
+    ids[i] = i * 7 % xRows;
+  for (auto [block, gap] : llvm::enumerate(gaps))
+    if (gap.first >= 0)
+      ids[block * 64 + gap.first] = gap.second;
+  std::vector<float> y(blocks * 64, -1);
+  run({Argument::buffer(ids), Argument::buffer(y), Argument::index(xRows), Argument::index(count),
+       Argument::index(blocks)});
+  for (int64_t i = 0; i < blocks * 64; ++i) {
+    bool hasGap = i / 64 == blocks - 1 || gaps[i / 64].first >= 0;
+    ASSERT_EQ(y[i], hasGap ? 1 : 0) << i;
+  }
+}
+
 TEST_F(Sm90ToNvvmTest, RowsAreCopiedByList) {
   // Copies rows by list, column stride 2 and element by element; a product with
   // the identity brings them back.

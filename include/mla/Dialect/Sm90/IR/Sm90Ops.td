@@ -206,6 +206,29 @@ def Sm90_CopyRowsOp : Sm90_Op<"copy_rows"> {
   let hasVerifier = 1;
 }
 
+def Sm90_HasGapOp : Sm90_Op<"has_gap"> {
+  let summary = "whether a block of a list has an entry that names no row";
+  let description = [{
+    Whether for some i below `block` there is no entry `first + i`, or
+    `list[first + i]`, as an unsigned number, is not below `rows`. Entries outside
+    of the list are not read.
+
+    Each warp reads all of the block, `block / 32` entries a lane, and votes
+    (`vote.any`), so all threads get the same result: what depends on it may be
+    anything. A mask of the block that each thread makes for its own columns reads
+    a quarter of the entries in each thread, and is for blocks with gaps only.
+
+    (C1) `block` is a positive multiple of 32.
+  }];
+  let arguments = (ins Arg<MemRefRankOf<[I32], [1]>, "", [MemRead]>:$list, Index:$first,
+                       I64Attr:$block, I32:$rows);
+  let results = (outs I1:$result);
+  let assemblyFormat = [{
+    $list `[` $first `for` $block `]` `below` $rows attr-dict `:` type($list)
+  }];
+  let hasVerifier = 1;
+}
+
 def Sm90_CopyPagedOp : Sm90_Op<"copy_paged"> {
   let summary = "asynchronous copy of one request's rows through its block table";
   let description = [{

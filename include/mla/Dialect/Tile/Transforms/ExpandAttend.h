@@ -76,6 +76,7 @@ struct SoftmaxLoop {
   /// The list's entries of the block, repeated for each row, which the mask asks; null where there
   /// is no list.
   LoadOp entries;
+  Value listedRows;         // what entries that name rows are below, i32
   unsigned outputIndex = 0; // of the key loop's carried values
   RunningSum sum;
 
