@@ -14,6 +14,9 @@ LATENT, ROPE, GROUP = 512, 64, 128
 LAYER_SCALE = 0.1 / 60
 # Of codes, which are then near the middle of e4m3's range.
 CODE_SIZE = 60
+# Where scales are `exact`, powers of two as in FlashMLA's own tests, no operand of a kernel is
+# rounded: neither codes times the scales of rows nor queries times the layer's.
+EXACT_LAYER_SCALE, EXACT_EXPONENTS = 0.25, (-10, -9)
 PIECE = 1 << 17
 
 
@@ -29,26 +32,40 @@ def fill(torch, session):
         fill_codes(torch, piece, session.spec.format)
 
 
-def set_scale(session):
+def layer_scale(exact=False):
+    return EXACT_LAYER_SCALE if exact else LAYER_SCALE
+
+
+def set_scale(session, exact=False):
     if session.spec.format == "mla_fp8_tensor":
-        session.engine.set_cache_scale(LAYER_SCALE)
+        session.engine.set_cache_scale(layer_scale(exact))
 
 
-def fill_codes(torch, rows, form):
-    count = LATENT if form == "fp8_ds_mla" else LATENT + ROPE
-    numbers = torch.randn(len(rows), count, device=rows.device) * CODE_SIZE
+def fill_codes(torch, rows, form, exact=False):
+    """Rows that stand for numbers of about 0.1."""
+    has_layer_scale = form == "mla_fp8_tensor"
+    count = LATENT + ROPE if has_layer_scale else LATENT
+    size = 0.1 / EXACT_LAYER_SCALE if has_layer_scale and exact else CODE_SIZE
+    numbers = torch.randn(len(rows), count, device=rows.device) * size
     rows[:, :count] = numbers.clamp(-448, 448).to(torch.float8_e4m3fn).view(torch.uint8)
-    if form == "fp8_ds_mla":
-        scales = torch.rand(len(rows), LATENT // GROUP, device=rows.device) * 0.1 + 0.05
-        rows[:, count:count + 16] = (scales / CODE_SIZE).view(torch.uint8)
-        rope = torch.randn(len(rows), ROPE, device=rows.device) * 0.1
-        rows[:, count + 16:] = rope.bfloat16().view(torch.uint8)
+    if has_layer_scale:
+        return
+    shape = (len(rows), LATENT // GROUP)
+    if exact:
+        first, last = EXACT_EXPONENTS
+        scales = torch.ldexp(torch.ones(shape, device=rows.device),
+                             torch.randint(first, last + 1, shape, device=rows.device))
+    else:
+        scales = (torch.rand(shape, device=rows.device) * 0.1 + 0.05) / CODE_SIZE
+    rows[:, count:count + 16] = scales.view(torch.uint8)
+    rope = torch.randn(len(rows), ROPE, device=rows.device) * 0.1
+    rows[:, count + 16:] = rope.bfloat16().view(torch.uint8)
 
 
-def decode(torch, rows, form):
+def decode(torch, rows, form, exact=False):
     """Rows of a format as keys in bf16: codes times scales, rounded."""
     if form == "mla_fp8_tensor":
-        return (rows.view(torch.float8_e4m3fn).float() * LAYER_SCALE).bfloat16()
+        return (rows.view(torch.float8_e4m3fn).float() * layer_scale(exact)).bfloat16()
     codes = rows[:, :LATENT].contiguous().view(torch.float8_e4m3fn).float()
     scales = rows[:, LATENT:LATENT + 16].contiguous().view(torch.float32)
     latent = (codes * scales.repeat_interleave(GROUP, dim=1)).bfloat16()
