@@ -134,7 +134,7 @@ LogicalResult AbsorbedAttentionOp::verify() {
   if (failed(verifyOutputElement(*this, getQLat(), getOutput())) ||
       failed(verifyPositive(*this, "scale", getScale()))) // (C2)
     return failure();
-  return verifySplits(*this, check, getOutput(), getLse(), getNumSplits()); // (C3), (C4)
+  return verifySplits(*this, check, getLse(), getNumSplits()); // (C3), (C4)
 }
 
 //===----------------------------------------------------------------------===//
@@ -203,7 +203,7 @@ LogicalResult GroupedAttentionOp::verify() {
     return emitOpError("expected a finite softcap >= 0, got ") << getSoftcap().convertToDouble();
   if (getSink() && failed(check.match("sink", getSink(), {"N"}))) // (C1)
     return failure();
-  return verifySplits(*this, check, getOutput(), getLse(), getNumSplits()); // (C5), (C6)
+  return verifySplits(*this, check, getLse(), getNumSplits()); // (C5), (C6)
 }
 
 LogicalResult EmptyPartialOp::verify() {
@@ -245,8 +245,10 @@ LogicalResult MergeSplitsOp::verify() {
       failed(check.matchLse("partial_lse", getPartialLse(), "S")) || // (C2)
       (getSink() && failed(check.match("sink", getSink(), {"N"}))))
     return failure();
-  if (!getElementTypeOrSelf(getPartialOutput()).isF32())
-    return emitOpError("expected an f32 partial_output, got ") << getPartialOutput().getType();
+  Type partial = getElementTypeOrSelf(getPartialOutput());
+  if (!partial.isF32() && partial != getElementTypeOrSelf(getOutput()))
+    return emitOpError("expected a partial_output of f32 or the output's element type, got ")
+           << getPartialOutput().getType();
   if (getLseEncoding(getPartialLse()).getLayout() != LseLayout::TokenMajor)
     return emitOpError("expected partial_lse with layout = token_major, got ")
            << getLseEncoding(getPartialLse());

@@ -150,7 +150,7 @@ LogicalResult SparseAttentionOp::verify() {
     return failure();
   if (isSplit && getSink()) // (C8)
     return emitOpError("expected no sink beside num_splits: it goes to mla.merge_splits");
-  if (failed(verifySplits(*this, check, getOutput(), getLse(), getNumSplits()))) // (C7), (C8)
+  if (failed(verifySplits(*this, check, getLse(), getNumSplits()))) // (C7), (C8)
     return failure();
   if (!getMaxLogits())
     return success();

@@ -117,10 +117,7 @@ LogicalResult mla::verifyOutputElement(Operation *op, Value query, Value output)
          << expected << " or f32, got " << actual;
 }
 
-LogicalResult mla::verifySplits(Operation *op, ShapeCheck &check, Value output, Value lse,
-                                Value numSplits) {
-  if (numSplits && !getElementTypeOrSelf(output).isF32())
-    return op->emitOpError("expected an f32 output beside num_splits, got ") << output.getType();
+LogicalResult mla::verifySplits(Operation *op, ShapeCheck &check, Value lse, Value numSplits) {
   if (numSplits && !lse)
     return op->emitOpError("expected an lse beside num_splits, got none");
   if (!lse)

@@ -67,9 +67,8 @@ LogicalResult verifyPositive(Operation *op, StringRef name,
 /// Checks that an output has the query's element type, or f32 for a partial.
 LogicalResult verifyOutputElement(Operation *op, Value query, Value output);
 
-/// Checks an optional LSE, token by token, and that partials of splits have one and are f32.
-LogicalResult verifySplits(Operation *op, ShapeCheck &check, Value output, Value lse,
-                           Value numSplits);
+/// Checks an optional LSE, token by token, and that partials of splits have one.
+LogicalResult verifySplits(Operation *op, ShapeCheck &check, Value lse, Value numSplits);
 
 /// Gives Lkv and R the widths of the cache.
 void bindCacheWidths(ShapeCheck &check, CacheType cache);

@@ -37,7 +37,7 @@
 // CHECK: %[[S:.*]] = arith.minsi %[[MIN]], %[[CAP]]
 // CHECK: %[[MANY:.*]] = arith.cmpi sgt, %[[S]]
 // CHECK: %[[OUT:.*]] = scf.if %[[MANY]] -> (tensor<?x20x32xbf16>)
-// CHECK:   %[[P:.*]], %[[PL:.*]] = mla.absorbed_attention query(%[[Q]], %[[QP]] : {{.*}}) over %[[CACHE]], %[[BATCH]] : {{.*}} splits %[[S]] scale 2.000000e-01 -> tensor<?x?x20x32xf32>, tensor<?x?x20xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+// CHECK:   %[[P:.*]], %[[PL:.*]] = mla.absorbed_attention query(%[[Q]], %[[QP]] : {{.*}}) over %[[CACHE]], %[[BATCH]] : {{.*}} splits %[[S]] scale 2.000000e-01 -> tensor<?x?x20x32xbf16>, tensor<?x?x20xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
 // CHECK:   %[[MERGED:.*]] = mla.merge_splits %[[P]], %[[PL]] : {{.*}} -> tensor<?x20x32xbf16>{{$}}
 // CHECK:   scf.yield %[[MERGED]]
 // CHECK: } else {

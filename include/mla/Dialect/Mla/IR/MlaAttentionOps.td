@@ -139,12 +139,12 @@ def Mla_AbsorbedAttentionOp : Mla_Op<"absorbed_attention", [AttrSizedOperandSegm
     q_lat [T, N, Lkv], q_pe [T, N, R] (absent iff R = 0).
     Without `num_splits`: output [T, N, Lkv], lse [T, N].
     With it: split s of request r covers the s-th of `num_splits` equal ranges
-    of the request's KV blocks; output [S, T, N, Lkv] f32 normalised per split,
+    of the request's KV blocks; output [S, T, N, Lkv] normalised per split,
     lse [S, T, N]; an empty split has lse −inf and unspecified output.
     (C1) shapes agree with the cache; q_lat and q_pe have its element type, the
     output has it or is f32. (C2) scale > 0.
     (C3) lse, if there, has an encoding with base e, token_major, empty = neg_inf.
-    (C4) with num_splits: output is f32 and lse is there.
+    (C4) with num_splits: lse is there.
 
     Example:
     ```mlir
@@ -188,14 +188,14 @@ def Mla_GroupedAttentionOp : Mla_Op<"grouped_attention", [AttrSizedOperandSegmen
 
     query [T, N, Dk], keys of Nkv heads x Dk, values of Nkv heads x Dv; Dk and Dv may differ; sink [N] f32.
     Without `num_splits`: output [T, N, Dv], lse [T, N]. With it, as in
-    mla.absorbed_attention: output [S, T, N, Dv] f32 normalised per split, lse [S, T, N].
+    mla.absorbed_attention: output [S, T, N, Dv] normalised per split, lse [S, T, N].
     (C1) shapes agree; the pools have the fields `key` and `value` with equally many heads, of
     which N is a multiple.
     (C2) query and both pools have one element type, the output has it or is f32.
     (C3) both pools have a row of every token (tokens_per_row = 1); a pool's window is 0, or the
     op's is from 1 to it.
     (C4) scale > 0, window >= 0, softcap >= 0 and finite. (C5) lse, if there, has an encoding with base e, token_major,
-    empty = neg_inf. (C6) with num_splits: output is f32 and lse is there.
+    empty = neg_inf. (C6) with num_splits: lse is there.
 
     Example: 64 heads on 8 KV heads of 128 columns, in pages of 16.
     ```mlir
@@ -287,9 +287,9 @@ def Mla_MergeSplitsOp : Mla_Op<"merge_splits", [
     mla.sparse_attention does without splits; the lse knows nothing of it. max_logits is
     the maximum of partial_max over the splits.
 
-    partial_output [S, T, N, V] f32, partial_lse [S, T, N], output [T, N, V], lse [T, N];
+    partial_output [S, T, N, V], partial_lse [S, T, N], output [T, N, V], lse [T, N];
     sink [N], partial_max [S, T, N] and max_logits [T, N] f32.
-    (C1) shapes agree; partial_output is f32. (C2) encodings equal, base e, token_major, empty = neg_inf.
+    (C1) shapes agree; partial_output is f32 or has the output's element type. (C2) encodings equal, base e, token_major, empty = neg_inf.
     (C3) max_logits, if there, comes of a partial_max; neither has an encoding.
 
     Example:

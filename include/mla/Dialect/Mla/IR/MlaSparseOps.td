@@ -50,7 +50,7 @@ def Mla_SparseAttentionOp : Mla_Op<"sparse_attention", [
     (C4) a cache's rows begin with a latent; those of several sections of a page are whole values.
     (C5) N is static, from 1 to 128. (C6) scale > 0.
     (C7) lse, if there, has an encoding with base e, token_major, empty = neg_inf; max_logits has none.
-    (C8) with num_splits: output is f32, lse is there, and there is no sink.
+    (C8) with num_splits: lse is there, and there is no sink.
     (C9) prefills, chunk and onto come together, with keys; then there are neither splits nor lse and
     max_logits, and onto has the output's type.
     (C10) a second scope has rows and a cache, of the fields and element of the first, which is a cache, too.
