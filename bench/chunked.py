@@ -16,7 +16,6 @@ leaves out RoPE and the append, which mlac's step includes. Then: both forms of 
 both sides of their crossover, beside the cost model's choice, and the merge's bandwidth.
 """
 
-import argparse
 import itertools
 import json
 import math
@@ -31,6 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path += [str(ROOT / "python"), str(ROOT / "bench/decode")]
 
 import module  # noqa: E402
+import program  # noqa: E402
 from turns import race  # noqa: E402
 
 CONFIG = ROOT / "test/data/configs/deepseek_v3.json"
@@ -317,11 +317,7 @@ def run(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("build", "run"))
-    parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
+    parser = program.make_parser(__doc__)
     parser.add_argument("--part", nargs="*", default=("chunked", "crossover", "merge"))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--workspace", nargs="+", type=int, default=(CACHED,),

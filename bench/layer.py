@@ -15,7 +15,6 @@ the read stream of the same run, or the FLOPs over the matrix product where thos
 product by product.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -26,6 +25,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path += [str(ROOT / "python"), str(ROOT / "bench/decode")]
+
+import program  # noqa: E402
 
 HIDDEN, HEADS, NOPE, ROPE, VALUE, Q_RANK, KV_RANK, PAGE = 7168, 128, 128, 64, 128, 1536, 512, 64
 WIDTH = KV_RANK + ROPE
@@ -202,11 +203,7 @@ def profile(*contestants):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("build", "run"))
-    parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
+    parser = program.make_parser(__doc__)
     parser.add_argument("--flashmla", metavar="LIBRARY",
                         help="vLLM's _flashmla_C.abi3.so or a package (default: MLAC_FLASHMLA, "
                         "the installed one)")

@@ -11,7 +11,6 @@ Both packages of a layer have the same weights and are fed the same tokens, and 
 the same to the bit; graphs of a step alternate in one process.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -21,6 +20,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path += [str(ROOT / "python"), str(ROOT / "bench/decode")]
+
+import program  # noqa: E402
 
 CONFIGS = ROOT / "test/data/configs"
 LAYERS = {"v32_tp8": ["deepseek_v32.json", "--tp=8"], "v32_tp1": ["deepseek_v32.json"],
@@ -125,11 +126,7 @@ def run(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("build", "run"))
-    parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
+    parser = program.make_parser(__doc__)
     parser.add_argument("--layers", nargs="*", choices=LAYERS, default=list(LAYERS))
     parser.add_argument("--batch", nargs="*", type=int, default=[1, 16, 64])
     parser.add_argument("--context", type=int, default=2100, help="beyond index_topk")

@@ -15,7 +15,6 @@ sequences, and all outputs are compared. The engine and the shape allow for more
 than there are, as an engine that captures once must.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -26,6 +25,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path += [str(ROOT / "python"), str(ROOT / "bench"), str(ROOT / "bench/decode")]
 
+import program  # noqa: E402
 from chunked import ALLOWED, CONFIG, HIDDEN, PAGE, WIDTH, random_weights  # noqa: E402
 from turns import Contestant, markdown, ratio, run_rounds, sustain  # noqa: E402
 
@@ -232,11 +232,7 @@ def run(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("build", "run"))
-    parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
+    parser = program.make_parser(__doc__)
     parser.add_argument("--option", action="append", default=[], help="for mla-compile")
     parser.add_argument("--heads", nargs="*", type=int, default=HEADS, choices=HEADS)
     parser.add_argument("--batch", nargs="*", type=int, default=BATCHES)

@@ -14,7 +14,6 @@ of bf16, about half of our bytes, and its prefill, which has one list, rows of b
 product's rate, both of the same run.
 """
 
-import argparse
 import collections
 import json
 import os
@@ -26,6 +25,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "bench"), str(ROOT / "bench/decode")]
+
+import program  # noqa: E402
 
 WIDTH, WINDOW, PAGE = 512, 128, 64
 SCALE = WIDTH ** -0.5
@@ -333,11 +334,7 @@ def run_command(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("build", "run"))
-    parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
+    parser = program.make_parser(__doc__)
     parser.add_argument("--only", nargs="+", metavar="WORD", help="kinds of rows, numbers of heads")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--sustain", type=float, default=0.8, metavar="SECONDS",

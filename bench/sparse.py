@@ -15,7 +15,6 @@ takes rows of bf16. `floor` is, of decodes, gathered rows, queries and outputs o
 a bf16 product's rate.
 """
 
-import argparse
 import collections
 import json
 import os
@@ -29,6 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "bench"), str(ROOT / "bench/decode")]
 
 import formats  # noqa: E402
+import program  # noqa: E402
 import turns  # noqa: E402
 
 LATENT, ROPE, PAGE = 512, 64, 64
@@ -306,11 +306,7 @@ def run_command(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("build", "run"))
-    parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
+    parser = program.make_parser(__doc__)
     parser.add_argument("--only", nargs="+", type=int, metavar="HEADS")
     parser.add_argument("--check", nargs="+", choices=("decode", "prompt"),
                         default=["decode", "prompt"], help="parts (both)")

@@ -14,7 +14,6 @@ bytes as tests. Rows are random bit patterns: all exponents, subnormals, infinit
 and, for the scale of a layer, quotients next to ties.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -24,9 +23,10 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "python"))
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "bench")]
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import layer  # noqa: E402
+import program  # noqa: E402
 
 LATENT, ROPE, PAGE = 512, 64, 64
 WIDTH = LATENT + ROPE
@@ -549,11 +549,7 @@ def run_command(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("build", "run"))
-    parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
+    parser = program.make_parser(__doc__)
     parser.add_argument("--target", default="sm_90a", help="of build: sm_90a or cpu")
     parser.add_argument("--device", default="cuda", help="of run: cuda or cpu")
     parser.add_argument("--values", type=int, help="compared per format (default 2^25; cpu 2^18)")

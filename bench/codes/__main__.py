@@ -15,7 +15,6 @@ weights, `weights` codes by bf16 activations, `both` codes by activations that t
 activations are quantised here, too. Steps go over sets of weights that no L2 cache holds.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -27,9 +26,10 @@ import sys
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path += [str(ROOT / "python"), str(ROOT / "bench/decode"), str(ROOT / "test/python")]
+sys.path += [str(ROOT / folder) for folder in ("python", "bench/decode", "test/python", "bench")]
 
 import module  # noqa: E402
+import program  # noqa: E402
 from narrow_floats import narrow, widen  # noqa: E402
 
 KINDS = ("bf16", "weights", "both")
@@ -337,11 +337,7 @@ def run_command(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="bench/codes", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("build", "run"))
-    parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
+    parser = program.make_parser(__doc__, prog="bench/codes")
     parser.add_argument("--target", default="sm_90a", help="of mla-compile, at build")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--only", nargs="*", default=list(PRODUCTS), choices=list(PRODUCTS),

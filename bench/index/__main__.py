@@ -12,7 +12,6 @@ Codes, weights and scales are small integers and powers of two, so that every sc
 and any difference from the reference is an error.
 """
 
-import argparse
 import ctypes
 import json
 import os
@@ -23,7 +22,9 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "python"))
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "bench")]
+
+import program  # noqa: E402
 
 HEADS, WIDTH, PAGE, ROW_BYTES = 64, 128, 64, 132
 SCHEDULES = ("scores", "simple")
@@ -206,11 +207,7 @@ def run_command(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("build", "run"))
-    parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
+    parser = program.make_parser(__doc__)
     parser.add_argument("--target", default="sm_90a", help="of build: sm_90a or cpu")
     parser.add_argument("--device", default="cuda", help="of run: cuda or cpu")
     parser.add_argument("--check", action="store_true", help="no times")

@@ -12,7 +12,6 @@ DeepSeek-V3's projections, whole and as one of eight ranks has them (16 heads). 
 contestants multiply the same random tensors, alternating in one process.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -22,9 +21,10 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path += [str(ROOT / "python"), str(ROOT / "bench/decode")]
+sys.path += [str(ROOT / "python"), str(ROOT / "bench/decode"), str(ROOT / "bench")]
 
 import module  # noqa: E402
+import program  # noqa: E402
 from turns import race  # noqa: E402
 
 # name: (columns of the result, depth)
@@ -167,11 +167,7 @@ def run_command(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="bench/products", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("build", "run"))
-    parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
+    parser = program.make_parser(__doc__, prog="bench/products")
     parser.add_argument("--target", default="sm_90a", help="of mla-compile, at build")
     parser.add_argument("--option", action="append", default=[], help="for mla-compile")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))

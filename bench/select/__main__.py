@@ -13,7 +13,6 @@ B07: every K, rows that are hard to select from, lengths around K, few rows (whi
 share) and many, every result entry by entry and twice.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -23,9 +22,10 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path += [str(ROOT / "python"), str(ROOT / "bench/decode")]
+sys.path += [str(ROOT / "python"), str(ROOT / "bench/decode"), str(ROOT / "bench")]
 
 import module  # noqa: E402
+import program  # noqa: E402
 import turns  # noqa: E402
 
 KINDS = ("gaussian", "zeros", "equal", "nan", "minus_inf", "rising", "falling", "bf16",
@@ -249,11 +249,7 @@ def run_command(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="bench/select", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("build", "run"))
-    parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
+    parser = program.make_parser(__doc__, prog="bench/select")
     parser.add_argument("--target", default="sm_90a", help="of mla-compile, at build")
     parser.add_argument("--option", action="append", default=[], help="for mla-compile")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))

@@ -15,7 +15,6 @@ cache whose unused rows are NaN) and DeepSeek-V3 at its real dimensions with
 float64, then times V3 steps next to the machine's measured ceilings.
 """
 
-import argparse
 import concurrent.futures
 import json
 import pathlib
@@ -25,6 +24,9 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "bench"))
+
+import program  # noqa: E402
 GOLDEN = ("deepseek_v3_tiny", "deepseek_v3", "deepseek_v2_lite", "minicpm3")
 PAGES = (1, 16, 64, 128)
 # Form and absorption of every page size; the half modes once per model.
@@ -176,11 +178,7 @@ def run(directory, out, only, checks_only, jobs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("build", "run"))
-    parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
+    parser = program.make_parser(__doc__)
     parser.add_argument("--out", type=pathlib.Path, help="raw results as JSON")
     parser.add_argument("--checks-only", action="store_true", help="leave the timed steps out")
     parser.add_argument("--jobs", type=int, default=1, help="checks at a time")

@@ -14,7 +14,6 @@ NaN; mla-run's reference reads the configuration by itself. Windows are cut so t
 on both sides of them. Exit code: 0 all within the bounds, 1 not.
 """
 
-import argparse
 import json
 import pathlib
 import shutil
@@ -24,6 +23,9 @@ import sys
 import check_and_bench
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "bench"))
+
+import program  # noqa: E402
 FUNCTIONS = "--functions=prefill,decode,step"
 # Name: configuration, what differs from it, options of the compiler.
 LAYERS = {
@@ -73,11 +75,7 @@ def run(directory, only, jobs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("build", "run"))
-    parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
+    parser = program.make_parser(__doc__)
     parser.add_argument("--jobs", type=int, default=1, help="checks at a time")
     parser.add_argument("--only", nargs="*", default=[], help="parts of names of layers")
     options = parser.parse_args()

@@ -14,7 +14,6 @@ step of the same tokens on a plan of its own. A plain plan's graph is replayed o
 plan took the refill; both kinds of refill must occur.
 """
 
-import argparse
 import os
 import pathlib
 import random
@@ -24,6 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path += [str(ROOT / "python"), str(ROOT / "bench"), str(ROOT / "bench/decode")]
 
 import padded  # noqa: E402
+import program  # noqa: E402
 
 PLACES, LONGEST, ROUNDS = 64, 8000, 40
 MOST_TOKENS = max(padded.CONTEXTS)  # of a step of padded.Engine
@@ -217,11 +217,7 @@ def run(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("build", "run"))
-    parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
+    parser = program.make_parser(__doc__)
     parser.set_defaults(option=[])
     options = parser.parse_args()
     return padded.build(options) if options.command == "build" else run(options)

@@ -17,7 +17,6 @@ steps of two larger models beside transformers' own attention, printed whatever 
 Exit code: 0 all within the bounds, 1 not.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -26,7 +25,9 @@ import time
 import warnings
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path += [str(ROOT / "python"), str(ROOT / "test/python")]
+sys.path += [str(ROOT / "python"), str(ROOT / "test/python"), str(ROOT / "bench")]
+
+import program  # noqa: E402
 
 SHRUNK = {"vocab_size": 512, "hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 3,
           "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
@@ -310,11 +311,7 @@ def run(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("build", "run"))
-    parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
+    parser = program.make_parser(__doc__)
     parser.add_argument("--device", choices=TARGETS, default="cuda")
     parser.add_argument("--only", nargs="*", default=[], choices=MODELS, help="these models")
     parser.add_argument("--speed", action="store_true", help="time steps of larger models, too")
