@@ -49,9 +49,13 @@ struct GroupedType {
   /// `attention_bias` says it of all projections.
   enum class Biases { ByKey, InputsOnly } biases = Biases::ByKey;
   bool normalisesHeads = false, hasSinks = false, hasSoftcap = false;
-  /// Which layers have the window: all of them, every second one from the first on, or those
-  /// behind `max_window_layers`, where `use_sliding_window` says so. `layer_types` says it first.
-  enum class Windows { None, All, EverySecond, Optional } windows = Windows::None;
+  /// Which layers have a window: all of them; every second one from the first on; those from
+  /// `max_window_layers` on. Of the last two `layer_types` says it first, others do not read it.
+  enum class Windows { None, All, EverySecond, Late } windows = Windows::None;
+  /// Whether `use_sliding_window` says that there is one at all.
+  bool isWindowOptional = false;
+  /// Where there is no key `sliding_window`; null is none.
+  int64_t defaultWindow = 0;
 };
 
 /// Attention by groups of heads: dimensions, rope and masks of layer `options.layer`.

@@ -111,19 +111,38 @@ static std::optional<bool> readWindowOfType(const ConfigReader &root, int64_t la
   return false;
 }
 
-static bool hasWindow(const ConfigReader &root, GroupedType::Windows windows, int64_t layer,
-                      const ModelConfig &config) {
+/// What `max_window_layers` is where a configuration has no such key.
+static constexpr int64_t kFirstLateLayer = 28;
+
+static bool hasWindow(const ConfigReader &root, GroupedType::Windows windows, int64_t layer) {
   using Windows = GroupedType::Windows;
-  if (windows == Windows::None || !root.find("sliding_window"))
-    return false;
-  if (windows == Windows::Optional && !root.boolean("use_sliding_window").value_or(false))
-    return false;
+  if (windows == Windows::All)
+    return true;
   if (std::optional<bool> byType = readWindowOfType(root, layer))
     return *byType;
   if (windows == Windows::EverySecond)
     return layer % 2 == 0;
-  return windows == Windows::All ||
-         layer >= root.integer("max_window_layers", 0, kMaxDim).value_or(config.numLayers);
+  return layer >= root.integer("max_window_layers", 0, kMaxDim).value_or(kFirstLateLayer);
+}
+
+/// 0: none.
+static int64_t readWindow(const ConfigReader &root, const GroupedType &type, int64_t layer) {
+  using Windows = GroupedType::Windows;
+  if (type.windows == Windows::None)
+    return 0;
+  bool isOff = type.isWindowOptional && !root.boolean("use_sliding_window").value_or(false);
+  int64_t window = 0;
+  if (!isOff && !root.isNull("sliding_window"))
+    window = root.integer("sliding_window", 1, kMaxPositions).value_or(type.defaultWindow);
+  if (!hasWindow(root, type.windows, layer))
+    return 0;
+  // Without a window no layer is late; others are what a list or the type says.
+  bool needsWindow = type.windows == Windows::EverySecond ||
+                     (type.windows == Windows::Late && root.find("layer_types"));
+  if (window == 0 && needsWindow)
+    root.error(isOff ? "use_sliding_window" : "sliding_window",
+               llvm::formatv("layer {0} is sliding_attention, which needs a window", layer).str());
+  return window;
 }
 
 static void readScores(const ConfigReader &root, const GroupedType &type,
@@ -133,8 +152,8 @@ static void readScores(const ConfigReader &root, const GroupedType &type,
     root.error(
         "num_hidden_layers",
         llvm::formatv("--layer={0}, expected 0 to {1}", options.layer, config.numLayers - 1).str());
-  else if (hasWindow(root, type.windows, options.layer, config))
-    grouped.window = root.requireInteger("sliding_window", 1, kMaxPositions);
+  else
+    grouped.window = readWindow(root, type, options.layer);
   grouped.hasSinks = type.hasSinks;
   if (!type.hasSoftcap)
     return;

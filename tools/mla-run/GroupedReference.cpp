@@ -22,26 +22,40 @@ using nlohmann::json;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Which layers have `sliding_window`, where `layer_types` does not say it.
+/// Which layers have `sliding_window`; of Even and Late ones `layer_types` says it, if it is there.
 enum class Windows { None, All, Even, Late };
 
 /// What transformers' class of the type does beyond its keys.
 struct Traits {
   const char *type;
   Windows windows = Windows::None;
-  bool hasInputBias = false; // whatever `attention_bias` says, and none of the output
+  int64_t window = 0;         // without the key
+  bool asksForWindow = false; // by `use_sliding_window`
+  bool hasInputBias = false;  // whatever `attention_bias` says, and none of the output
   bool normalisesHeads = false, hasSinks = false, hasSoftcap = false;
 };
 
 constexpr Traits kTraits[] = {
-    {.type = "gemma2", .windows = Windows::Even, .hasSoftcap = true},
-    {.type = "gpt_oss", .windows = Windows::Even, .hasSinks = true},
+    {.type = "gemma2", .windows = Windows::Even, .window = 4096, .hasSoftcap = true},
+    {.type = "gpt_oss", .windows = Windows::Even, .window = 128, .hasSinks = true},
     {.type = "llama"},
-    {.type = "mistral", .windows = Windows::All},
+    {.type = "mistral", .windows = Windows::All, .window = 4096},
     {.type = "mixtral", .windows = Windows::All},
-    {.type = "qwen2", .windows = Windows::Late, .hasInputBias = true},
-    {.type = "qwen3", .windows = Windows::Late, .normalisesHeads = true},
-    {.type = "qwen3_moe", .windows = Windows::Late, .normalisesHeads = true},
+    {.type = "qwen2",
+     .windows = Windows::Late,
+     .window = 4096,
+     .asksForWindow = true,
+     .hasInputBias = true},
+    {.type = "qwen3",
+     .windows = Windows::Late,
+     .window = 4096,
+     .asksForWindow = true,
+     .normalisesHeads = true},
+    {.type = "qwen3_moe",
+     .windows = Windows::All,
+     .window = 4096,
+     .asksForWindow = true,
+     .normalisesHeads = true},
 };
 } // namespace
 
@@ -58,18 +72,22 @@ template <typename T> static T readNumber(const json &config, const char *key, T
   return config.contains(key) && config[key].is_number() ? config[key].get<T>() : otherwise;
 }
 
-static bool hasWindow(const json &config, Windows windows, int64_t layer) {
-  if (windows == Windows::None || readNumber<int64_t>(config, "sliding_window", 0) == 0)
-    return false;
-  if (windows == Windows::Late && !config.value("use_sliding_window", false))
-    return false;
+static bool isWindowed(const json &config, Windows windows, int64_t layer) {
+  if (windows == Windows::None || windows == Windows::All)
+    return windows == Windows::All;
   if (config.contains("layer_types") && config["layer_types"].is_array())
     return config["layer_types"].at(layer) == "sliding_attention";
-  if (windows == Windows::Even)
-    return layer % 2 == 0;
-  return windows == Windows::All ||
-         layer >=
-             readNumber(config, "max_window_layers", config.at("num_hidden_layers").get<int64_t>());
+  return windows == Windows::Even ? layer % 2 == 0
+                                  : layer >= readNumber<int64_t>(config, "max_window_layers", 28);
+}
+
+static int64_t readWindow(const json &config, const Traits &traits, int64_t layer) {
+  if (traits.asksForWindow && !config.value("use_sliding_window", false))
+    return 0;
+  int64_t window = config.contains("sliding_window")
+                       ? readNumber<int64_t>(config, "sliding_window", 0) // 0: null
+                       : traits.window;
+  return isWindowed(config, traits.windows, layer) ? window : 0;
 }
 
 static void readHeads(GroupedSpec &spec, const json &config, const LayerFacts &facts) {
@@ -98,8 +116,7 @@ GroupedSpec mlac::run::readGroupedSpec(const json &config, const LayerFacts &fac
   spec.hasOutputBias = !traits.hasInputBias && hasBias && facts.ranks == 1;
   spec.normalisesHeads = traits.normalisesHeads;
   spec.hasSinks = traits.hasSinks;
-  if (hasWindow(config, traits.windows, facts.layer))
-    spec.window = config.at("sliding_window");
+  spec.window = readWindow(config, traits, facts.layer);
   double scaledBy = static_cast<double>(spec.columns);
   if (traits.hasSoftcap) {
     spec.softcap = readNumber(config, "attn_logit_softcapping", 0.0);

@@ -153,8 +153,36 @@ TEST(GroupedConfig, WindowsOfLayers) {
   gemma["layer_types"] = types;
   EXPECT_EQ(getWindow(gemma, 0), 0);
   EXPECT_EQ(getWindow(gemma, 5), 512);
+  // All layers of qwen3_moe, whatever other models' keys say (transformers 5.17).
+  json moe = qwen;
+  moe["model_type"] = "qwen3_moe";
+  moe["layer_types"] = types;
+  EXPECT_EQ(getWindow(moe, 0), 64);
+  EXPECT_EQ(getWindow(moe, 31), 64);
+  moe["use_sliding_window"] = false;
+  EXPECT_EQ(getWindow(moe, 0), 0);
+  json mixtral = {{"model_type", "mixtral"}, {"sliding_window", 512}, {"layer_types", types}};
+  EXPECT_EQ(getWindow(mixtral, 0), 512);
   // A key of other models' that llama has not.
   EXPECT_EQ(getWindow({{"sliding_window", 512}}, 0), 0);
+}
+
+TEST(GroupedConfig, WindowsWithoutTheirKeys) {
+  const std::tuple<const char *, int64_t, int64_t> kFirstAndLast[] = {
+      {"mistral", 4096, 4096},   {"mixtral", 0, 0},   {"qwen2", 0, 4096}, {"qwen3", 0, 4096},
+      {"qwen3_moe", 4096, 4096}, {"gemma2", 4096, 0}, {"gpt_oss", 128, 0}};
+  for (auto [type, first, last] : kFirstAndLast) {
+    json config = {{"model_type", type}, {"use_sliding_window", true}};
+    EXPECT_EQ(getWindow(config, 0), first) << type;
+    EXPECT_EQ(getWindow(config, 31), last) << type;
+  }
+  // Null is no window, which layers that slide by their type cannot do.
+  for (const char *type : {"mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"})
+    EXPECT_EQ(
+        getWindow({{"model_type", type}, {"use_sliding_window", true}, {"sliding_window", nullptr}},
+                  31),
+        0)
+        << type;
 }
 
 TEST(GroupedConfig, ScoresOfGemma2) {
@@ -212,6 +240,12 @@ TEST(GroupedConfigError, NamesKeysAndLimits) {
       {{{"attn_logit_softcapping", 50.0}}, "logit soft-capping is not supported"},
       {{{"model_type", "mistral"}, {"sliding_window", 0}},
        "sliding_window = 0: expected an integer from 1"},
+      {{{"model_type", "gemma2"}, {"sliding_window", nullptr}},
+       "sliding_window is missing: layer 0 is sliding_attention, which needs a window"},
+      {{{"model_type", "qwen3"},
+        {"use_sliding_window", false},
+        {"layer_types", {"sliding_attention"}}},
+       "use_sliding_window = false: layer 0 is sliding_attention, which needs a window"},
       {{{"model_type", "gemma2"}, {"sliding_window", 8}, {"layer_types", {"full_attention"}}}, ""},
       {{{"model_type", "gemma2"}, {"sliding_window", 8}, {"layer_types", {"chunked_attention"}}},
        "layer 0: known types are full_attention, sliding_attention"}};
