@@ -373,14 +373,6 @@ static LogicalResult keepCodes(ModuleOp module, const CompileOptions &options) {
                             "of N x ")
            << kActivationGroup << ", whose columns agree with the activations' groups, not "
            << describeStrategy(block) << "; --keep-codes=weights takes it";
-  if (hasBoth && block.asArrayRef() == ArrayRef<int64_t>({1, 0}))
-    for (const std::string &target : options.targets)
-      if (llvm::any_of(getTargetInfos(), [&](const TargetInfo &info) {
-            return info.isScheduled && info.chip == target;
-          }))
-        return module.emitError("--keep-codes=both has no kernels for the strategy channel on ")
-               << target << ", whose products of codes scale blocks or all; --keep-codes=weights "
-               << "takes it";
   mla::MlaKeepCodesOptions keep;
   keep.latentsOnly = options.absorb != mla::AbsorbMode::Online;
   keep.ranks = std::max<int64_t>(1, options.parsing.tensorParallel);

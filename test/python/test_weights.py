@@ -409,16 +409,25 @@ class CodedActivationsTest(KeptCodesTest):
                       "128, whose columns agree with the activations' groups, not block of 48 x 56; "
                       "--keep-codes=weights takes it", done.stderr)
 
-    def test_A47_channels_beside_codes_are_refused_on_a_gpu(self):
-        quantization, _, _, options = STRATEGIES["compressed_channel"]
-        with tempfile.TemporaryDirectory() as folder:
-            config = pathlib.Path(folder) / "config.json"
-            config.write_text(json.dumps(self.CONFIG | {"quantization_config": quantization}))
-            done = subprocess.run([COMPILE, config, "--quiet", *options, self.KEPT,
-                                   "--target=sm_90a", "--emit=mla"], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("--keep-codes=both has no kernels for the strategy channel on sm_90a",
-                      done.stderr)
+    def test_A12_A47_channels_and_tensors_have_products_of_codes_on_a_gpu(self):
+        """Every product of codes has the product schedule, whose tiles may be codes: of the
+        projections, of latents, and with absorbed weights."""
+        for name in ("compressed_channel", "tensor", "modelopt"):
+            quantization, _, _, options = STRATEGIES[name]
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                config = pathlib.Path(folder) / "config.json"
+                config.write_text(json.dumps(self.CONFIG | {
+                    "qk_nope_head_dim": 128, "v_head_dim": 128,  # depths of absorbed products
+                    "quantization_config": quantization}))
+                done = subprocess.run([COMPILE, config, "--quiet", "--dtype=bf16", self.KEPT,
+                                       "--absorbed=codes", "--target=sm_90a", "--emit=tile",
+                                       "-o", "-"], capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                products = [line for line in done.stdout.splitlines()
+                            if "tile.kernel @linear_coded_" in line]
+                self.assertGreaterEqual(len(products), 8)
+                for line in products:
+                    self.assertIn("tile.schedule = #tile.product<", line)
 
     def test_A47_scales_of_activations_are_ignored(self):
         for name in ("deepseek", "tensor"):  # "tensor" is of a checkpoint that has such scales

@@ -13,12 +13,6 @@
 
 #include "ScheduledStep.h"
 
-#include "mla/Conversion/Passes.h"
-#include "mla/Dialect/Tile/IR/TileDialect.h"
-#include "mla/Pipelines/Pipelines.h"
-
-#include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/Passes.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include "gtest/gtest.h"
@@ -117,14 +111,6 @@ func.func @step(%x: tensor<?x{2}x{0}xbf16> {{mla.input = "x"}, %w: {3} {{mla.wei
 /// A case, lowered.
 struct Step : ScheduledStep {
   Step(const ProductCase &test, MLIRContext &context) : test(test) {
-    module = parseSourceString<ModuleOp>(makeGraph(test), &context);
-    if (!module)
-      return;
-    PassManager passes(&context);
-    LowerToTileOptions options;
-    options.target = TileTarget::Sm90;
-    options.schedule = test.isSimple ? "simple" : "auto";
-    buildLowerToTilePipeline(passes, options);
     plan.dims["num_tokens"] = test.tokens;
     plan.dims["num_sms"] = test.numSms;
     bool perHead = test.op == "rows" || test.op == "columns", isHalf = test.op == "heads";
@@ -141,17 +127,7 @@ struct Step : ScheduledStep {
     }
     plan.buffers["output"] = Bits(test.tokens * test.heads * test.columns, kNaN);
     plan.buffers["tail"] = plan.buffers["again"] = Bits(test.tokens * 64, kNaN);
-    if (failed(passes.run(*module)))
-      return;
-    for (auto kernel : module->getOps<tile::KernelOp>())
-      if (auto schedule = kernel->getAttrOfType<tile::ScheduleInterface>(tile::kScheduleAttr))
-        schedules[kernel.getSymName().str()] = schedule.getScheduleName().str();
-    auto op = *module->getOps<tile::PlanOp>().begin();
-    if (!plan.evaluate(op.getBody().front()))
-      return;
-    PassManager lower(&context);
-    buildTileToSm90Pipeline(lower);
-    isLowered = succeeded(lower.run(*module));
+    isLowered = lowerByPipelines(context, makeGraph(test), test.isSimple ? "simple" : "auto");
   }
 
   float product(int64_t token, int64_t head, int64_t column) const {
@@ -207,7 +183,6 @@ struct Step : ScheduledStep {
   }
 
   ProductCase test;
-  std::map<std::string, std::string> schedules; ///< by kernel
   bool isLowered = false;
 };
 
@@ -248,6 +223,7 @@ const ProductCase kCases[] = {
     {"project_330", "project", 330, 1, 200, 72},         // 4 wide tiles and 4 narrow ones
     {"project_200_shallow", "project", 200, 1, 128, 64}, // narrow ones only
     {"project_2100", "project", 2100, 1, 64, 64},        // two strips
+    {"project_wide_bias", "project", 130, 1, 2880, 64},  // one producer: the bias takes registers
     {"project_simple", "project", 20, 1, 72, 128, true},
     {"heads_3", "heads", 3, 4, 64, 192},
     {"heads_90", "heads", 90, 2, 128, 64},

@@ -14,10 +14,6 @@
 #include "CodeRows.h"
 #include "ScheduledStep.h"
 
-#include "mla/Dialect/Tile/IR/TileDialect.h"
-#include "mla/Pipelines/Pipelines.h"
-
-#include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -59,27 +55,13 @@ class Requantize : public ::testing::TestWithParam<RequantizeCase>, protected Co
 
 struct Step : ScheduledStep {
   Step(const RequantizeCase &test, MLIRContext &context) {
-    module = parseSourceString<ModuleOp>(makeGraph(test), &context);
-    if (!module)
-      return;
     plan.dims["num_sms"] = 3;
     Bits weight = makeRandom(test.matrixRows() * test.depth, 1);
     std::fill_n(weight.begin(), std::min<size_t>(weight.size(), 64), 0); // also zeros
     plan.buffers["w"] = weight;
     plan.buffers["c"] = Codes(test.matrixRows() * test.depth, 0x7F);
     plan.buffers["s"] = std::vector<float>(test.down() * test.across(), NAN);
-    PassManager passes(&context);
-    LowerToTileOptions options;
-    options.target = TileTarget::Sm90;
-    buildLowerToTilePipeline(passes, options);
-    if (failed(passes.run(*module)))
-      return;
-    auto op = *module->getOps<tile::PlanOp>().begin();
-    if (!plan.evaluate(op.getBody().front()))
-      return;
-    PassManager lower(&context);
-    buildTileToSm90Pipeline(lower);
-    isLowered = succeeded(lower.run(*module));
+    isLowered = lowerByPipelines(context, makeGraph(test));
   }
   bool isLowered = false;
 };

@@ -72,6 +72,26 @@ std::optional<Buffers> test::runUnderEverySeed(const PlanRun &plan, ModuleOp mod
   return first;
 }
 
+bool ScheduledStep::lowerByPipelines(MLIRContext &context, const std::string &graph,
+                                     const std::string &schedule) {
+  module = parseSourceString<ModuleOp>(graph, &context);
+  if (!module)
+    return false;
+  PassManager toTile(&context), toSm90(&context);
+  LowerToTileOptions options;
+  options.target = TileTarget::Sm90;
+  options.schedule = schedule;
+  buildLowerToTilePipeline(toTile, options);
+  if (failed(toTile.run(*module)))
+    return false;
+  for (auto kernel : module->getOps<tile::KernelOp>())
+    if (auto planned = kernel->getAttrOfType<tile::ScheduleInterface>(tile::kScheduleAttr))
+      schedules[kernel.getSymName().str()] = planned.getScheduleName().str();
+  auto op = *module->getOps<tile::PlanOp>().begin();
+  buildTileToSm90Pipeline(toSm90);
+  return plan.evaluate(op.getBody().front()) && succeeded(toSm90.run(*module));
+}
+
 bool ScheduledStep::lowerToTile(MLIRContext &context, const std::string &graph,
                                 const std::string &schedule,
                                 const std::vector<std::string> &parameters) {

@@ -16,6 +16,7 @@
 
 #include "PlanRun.h"
 
+#include <map>
 #include <optional>
 
 namespace mlac::test {
@@ -56,9 +57,13 @@ public:
 
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::string chosen; ///< kind of schedule, "" if something failed
+  std::map<std::string, std::string> schedules; ///< by kernel (lowerByPipelines)
   PlanRun plan;
 
 protected:
+  /// From a graph, with the plan's sizes there, to sm90 kernels by the compiler's own pipelines.
+  bool lowerByPipelines(mlir::MLIRContext &context, const std::string &graph,
+                        const std::string &schedule = "auto");
   /// To the tile dialect, with schedules planned.
   bool lowerToTile(mlir::MLIRContext &context, const std::string &graph,
                    const std::string &schedule, const std::vector<std::string> &parameters);

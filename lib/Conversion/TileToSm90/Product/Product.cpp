@@ -17,6 +17,7 @@
 #include "Product/ProductKernel.h"
 
 #include "mla/Dialect/KernelAttrs.h"
+#include "mla/Dialect/Sm90/Transforms/RegisterEstimate.h"
 #include "mla/Dialect/Tile/IR/MachineAttr.h"
 #include "mla/Dialect/Tile/Transforms/Passes.h"
 
@@ -32,9 +33,9 @@ using namespace mlac::product;
 /// Consumers: two with 64x256 accumulators leave a producer registers.
 static constexpr unsigned kMaxConsumers = 2;
 
-/// Columns of an accumulator above which a second producer's registers are missing: a
-/// thread of four warpgroups has 128.
-static constexpr int64_t kMaxColumnsOfTwoProducers = 192;
+/// What a consumer's tiles may take of a thread's registers beside a second producer: a thread of
+/// four warpgroups has 128.
+static constexpr int64_t kMostRegistersOfTwoProducers = 128 - sm90::kAddressRegisters;
 
 /// Shared memory kept for barriers and alignment.
 static constexpr int64_t kReservedBytes = 512;
@@ -61,15 +62,27 @@ bool product::Program::turnsCodes() const {
       dots, [](tile::DotOp dot) { return isOfCodes(dot.getLhs()) && !isOfCodes(dot.getRhs()); });
 }
 
-int64_t product::Program::countAccumulated() const {
+/// Of a thread, for a tile that a warpgroup holds.
+static int64_t countRegisters(Type tile) {
+  constexpr int64_t bitsOfRegisters = 32 * sm90::kWarpgroupThreads;
+  auto type = cast<RankedTensorType>(tile);
+  return llvm::divideCeil(type.getNumElements() * type.getElementTypeBitWidth(), bitsOfRegisters);
+}
+
+int64_t product::Program::countRegisters() const {
   int64_t most = 0;
-  for (tile::DotOp dot : dots) {
+  for (auto [dot, ops] : llvm::zip_equal(dots, members)) {
+    int64_t sum = ::countRegisters(tile::DotOp(dot).getAcc().getType()), loaded = 0;
     bool isPromoted = !turnsCodes() && promotions.contains(dot);
-    most = std::max(most, cast<RankedTensorType>(dot.getAcc().getType()).getDimSize(1) *
-                              (isPromoted ? 2 : 1));
+    for (Operation *op : ops)
+      if (isa<tile::LoadOp>(op)) // all of it arrives before any of it is added
+        loaded = std::max(loaded, ::countRegisters(op->getResult(0).getType()));
+    most = std::max(most, sum + (isPromoted ? std::max(sum, loaded) : loaded));
   }
   return most;
 }
+
+bool product::Program::isTight() const { return countRegisters() > kMostRegistersOfTwoProducers; }
 
 Value product::Program::getSum(tile::DotOp dot) const {
   auto loop = dyn_cast<scf::ForOp>(dot->getParentOp());
@@ -120,13 +133,13 @@ public:
   bool isOperand(Operation *op) const;
   std::string checkOps();
   std::string findMembers();
+  std::string groupLoads();
   std::string findStaged();
   std::string chooseStages();
   Program program;
 
 private:
-  void groupLoads(ArrayRef<tile::LoadOp> loads);
-
+  SmallVector<tile::LoadOp> operands; ///< in the order of the program
   std::optional<int64_t> givenStages;
 };
 } // namespace
@@ -233,28 +246,6 @@ static bool isInvariant(tile::KernelOp kernel, tile::LoadOp load) {
   return !!kernel.getArgAttr(argument.getArgNumber(), tile::kInvariantAttr);
 }
 
-void Matcher::groupLoads(ArrayRef<tile::LoadOp> loads) {
-  SmallVector<tile::LoadOp> invariant, made;
-  for (tile::LoadOp load : loads) {
-    auto choice = program.choices.find(load);
-    bool isAhead = choice == program.choices.end()
-                       ? isInvariant(program.kernel, load)
-                       : llvm::all_of(choice->second.loads, [&](tile::LoadOp of) {
-                           return isInvariant(program.kernel, of);
-                         });
-    (isAhead ? invariant : made).push_back(load);
-  }
-  bool oneProducer =
-      invariant.empty() || made.empty() || program.countAccumulated() > kMaxColumnsOfTwoProducers;
-  if (oneProducer) {
-    program.loads.push_back(llvm::to_vector(loads));
-    program.areInvariant.push_back(made.empty());
-    return;
-  }
-  program.loads = {invariant, made};
-  program.areInvariant = {true, false};
-}
-
 /// A load of a step, used by products only (of a choice: by that).
 static std::string checkLoad(tile::LoadOp load, Block *step, bool isOfChoice) {
   if (!load || load->getBlock() != step || load.getType().getRank() != 2)
@@ -293,7 +284,6 @@ std::string Matcher::checkChoice(Value operand, Block *step) {
 }
 
 std::string Matcher::checkOperands() {
-  SmallVector<tile::LoadOp> loads;
   for (tile::DotOp dot : program.dots)
     for (Value operand : {dot.getLhs(), dot.getRhs()}) {
       tile::LoadOp load = getChoice(operand).loads.front();
@@ -302,11 +292,10 @@ std::string Matcher::checkOperands() {
                             : checkLoad(load, dot->getBlock(), /*isOfChoice=*/false);
       if (!why.empty())
         return why;
-      if (!llvm::is_contained(loads, load))
-        loads.push_back(load);
+      if (!llvm::is_contained(operands, load))
+        operands.push_back(load);
     }
-  llvm::sort(loads, [](tile::LoadOp a, tile::LoadOp b) { return a->isBeforeInBlock(b); });
-  groupLoads(loads);
+  llvm::sort(operands, [](tile::LoadOp a, tile::LoadOp b) { return a->isBeforeInBlock(b); });
   for (tile::DotOp dot : program.dots) {
     if (isOfCodes(dot.getRhs()) && !isOfCodes(dot.getLhs()))
       return "codes are not the side with 64 rows";
@@ -354,9 +343,11 @@ std::string Matcher::checkOps() {
   return why;
 }
 
-/// From each dot forward to the stores, and from those back to what they need.
+/// From each dot forward to the stores, and from those back to what they need. What comes of no
+/// product, as scales do, may be several consumers': each has its own.
 std::string Matcher::findMembers() {
   program.members.resize(program.dots.size());
+  SmallVector<DenseSet<Operation *>> made(program.dots.size());
   for (auto [index, dot] : llvm::enumerate(program.dots)) {
     DenseSet<Operation *> &members = program.members[index];
     if (program.joint && index != 0)
@@ -368,6 +359,7 @@ std::string Matcher::findMembers() {
       for (Operation *user : forward.pop_back_val().getUsers())
         if (!isa<scf::YieldOp>(user) && members.insert(user).second)
           llvm::append_range(forward, user->getResults());
+    made[index] = members;
     SmallVector<Operation *> back(members.begin(), members.end());
     while (!back.empty())
       for (Value operand : back.pop_back_val()->getOperands()) {
@@ -377,11 +369,34 @@ std::string Matcher::findMembers() {
           back.push_back(source);
       }
   }
-  for (auto [index, members] : llvm::enumerate(program.members))
-    for (Operation *op : members)
-      for (unsigned other = 0; other < index; ++other)
-        if (program.members[other].contains(op) && !isa<arith::ConstantOp, tile::SplatOp>(op))
+  for (auto [index, ops] : llvm::enumerate(made))
+    for (Operation *op : ops)
+      for (auto [other, members] : llvm::enumerate(program.members))
+        if (other != index && members.contains(op))
           return "two products meet behind the loop";
+  return "";
+}
+
+/// Weights that are there before the kernel starts get a producer of their own, if its registers
+/// can be spared.
+std::string Matcher::groupLoads() {
+  SmallVector<tile::LoadOp> invariant, made;
+  for (tile::LoadOp load : operands) {
+    auto choice = program.choices.find(load);
+    bool isAhead = choice == program.choices.end()
+                       ? isInvariant(program.kernel, load)
+                       : llvm::all_of(choice->second.loads, [&](tile::LoadOp of) {
+                           return isInvariant(program.kernel, of);
+                         });
+    (isAhead ? invariant : made).push_back(load);
+  }
+  if (invariant.empty() || made.empty() || program.isTight()) {
+    program.loads.push_back(operands);
+    program.areInvariant.push_back(made.empty());
+    return "";
+  }
+  program.loads = {invariant, made};
+  program.areInvariant = {true, false};
   return "";
 }
 
@@ -446,7 +461,8 @@ static std::optional<Program> match(tile::KernelOp kernel, std::optional<int64_t
   return runMatcher(Matcher(kernel, stages),
                     {&Matcher::findDots, &Matcher::findPromotions, &Matcher::checkLoops,
                      &Matcher::findJoint, &Matcher::checkOperands, &Matcher::checkOps,
-                     &Matcher::findMembers, &Matcher::findStaged, &Matcher::chooseStages},
+                     &Matcher::findMembers, &Matcher::groupLoads, &Matcher::findStaged,
+                     &Matcher::chooseStages},
                     why);
 }
 
@@ -516,7 +532,7 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
 static void emitRoles(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
                       const LazyCloner &cloner) {
   // Without budgets every role has what the launch gives.
-  bool isTight = program.countAccumulated() > kMaxColumnsOfTwoProducers;
+  bool isTight = program.isTight();
   bool hasAll = hasAllRegisters(program);
   auto budget = [&](int32_t registers) {
     return isTight || hasAll ? b.getI32IntegerAttr(registers) : IntegerAttr();

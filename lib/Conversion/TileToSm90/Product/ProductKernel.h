@@ -71,9 +71,12 @@ struct Program : RoleProgram {
   /// none.
   bool hasCodes() const;
   bool turnsCodes() const;
-  /// Columns of all that a consumer accumulates: of its sum and, beside it, of a step's product
-  /// that is added to it.
-  int64_t countAccumulated() const;
+  /// Registers of a thread that a consumer's tiles take: of its sum and, beside it, of a step's
+  /// product that is added to it, or behind the loop of what is (a bias).
+  int64_t countRegisters() const;
+  /// Whether a second producer's registers are missing, and consumers need more than they are
+  /// launched with.
+  bool isTight() const;
   /// Roles: producers and consumers.
   int64_t countRoles() const { return static_cast<int64_t>(loads.size() + dots.size()); }
 
