@@ -217,9 +217,15 @@ static Value countTail(StepLowering &step, Value tiles, Value programs, int64_t 
   return arith::SelectOp::create(b, loc, fits, rest, step.constant(0));
 }
 
+/// Of a tile whose sum has a bias as f32 beside it, as one step of the depth has: both are 192
+/// registers of a consumer's 232.
+static constexpr int64_t kMostColumnsOfOneStep = 192;
+
 /// What costs depend on. A tile of codes has one scale of the weight for 128 of the depth.
 static ProductShape getShape(const Product &product) {
   ProductShape shape{product.columns, product.depth, product.batch};
+  if (product.bias && product.depth <= kProductDepth)
+    shape.mostColumns = kMostColumnsOfOneStep;
   if (!product.lhs.scales)
     return shape;
   shape.operands = ProductOperands::Codes;

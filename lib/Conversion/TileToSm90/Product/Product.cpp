@@ -62,11 +62,12 @@ bool product::Program::turnsCodes() const {
       dots, [](tile::DotOp dot) { return isOfCodes(dot.getLhs()) && !isOfCodes(dot.getRhs()); });
 }
 
-/// Of a thread, for a tile that a warpgroup holds.
-static int64_t countRegisters(Type tile) {
-  constexpr int64_t bitsOfRegisters = 32 * sm90::kWarpgroupThreads;
+/// Of a thread, for a tile that a warpgroup holds, by its type or as f32.
+static int64_t countRegisters(Type tile, bool isWide = false) {
+  constexpr int64_t bits = 32;
   auto type = cast<RankedTensorType>(tile);
-  return llvm::divideCeil(type.getNumElements() * type.getElementTypeBitWidth(), bitsOfRegisters);
+  return llvm::divideCeil(type.getNumElements() * (isWide ? bits : type.getElementTypeBitWidth()),
+                          bits * sm90::kWarpgroupThreads);
 }
 
 int64_t product::Program::countRegisters() const {
@@ -74,9 +75,12 @@ int64_t product::Program::countRegisters() const {
   for (auto [dot, ops] : llvm::zip_equal(dots, members)) {
     int64_t sum = ::countRegisters(tile::DotOp(dot).getAcc().getType()), loaded = 0;
     bool isPromoted = !turnsCodes() && promotions.contains(dot);
+    // All of it arrives before any of it is added; with one step, nothing keeps LLVM from widening
+    // it ahead of the product.
+    bool hasOneStep = getSum(dot) == tile::DotOp(dot).getResult();
     for (Operation *op : ops)
-      if (isa<tile::LoadOp>(op)) // all of it arrives before any of it is added
-        loaded = std::max(loaded, ::countRegisters(op->getResult(0).getType()));
+      if (isa<tile::LoadOp>(op))
+        loaded = std::max(loaded, ::countRegisters(op->getResult(0).getType(), hasOneStep));
     most = std::max(most, sum + (isPromoted ? std::max(sum, loaded) : loaded));
   }
   return most;
