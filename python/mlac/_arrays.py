@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Addresses, shapes and dtypes of callers' arrays, without importing their library.
 
-Tried in this order: DLPack (NumPy, torch, JAX, CuPy), __array_interface__ (read-only
-NumPy arrays, ml_dtypes), __cuda_array_interface__ (Numba, this package's device memory), the
+Tried in this order: plain tensors of torch, DLPack (NumPy, other tensors, JAX, CuPy),
+__array_interface__ (read-only NumPy arrays, ml_dtypes), __cuda_array_interface__ (Numba, this package's device memory), the
 buffer protocol (array.array, memoryview, bytes).
 """
 
@@ -34,6 +34,9 @@ _DLPACK_DTYPES = {
 _TYPESTR_DTYPES = {"f2": "f16", "f4": "f32", "i4": "i32", "i8": "i64", "u1": "u8",
                    "u2": "u16"}
 _NAMED_DTYPES = {"bfloat16": "bf16", "float8_e4m3fn": "e4m3", "torch.float8_e4m3fn": "e4m3"}
+_TORCH_DTYPES = {"torch.float8_e4m3fn": "e4m3", "torch.bfloat16": "bf16", "torch.float16": "f16",
+                 "torch.float32": "f32", "torch.int32": "i32", "torch.int64": "i64",
+                 "torch.uint8": "u8", "torch.uint16": "u16"}
 _FORMAT_DTYPES = {"e": "f16", "f": "f32", "i": "i32", "q": "i64", "B": "u8", "H": "u16"}
 
 
@@ -91,6 +94,22 @@ def _is_dense(shape, strides):
 def _require_dense(name, is_dense):
     if not is_dense:
         raise ValueError(f"{name}: expected a contiguous row-major array, got strides")
+
+
+def _from_torch(tensor):
+    """The View of a plain tensor, by what it says of itself: an engine's step passes many of them,
+    and a capsule costs several times as much. None: DLPack says what is wrong, or takes it."""
+    kind = type(tensor)
+    if kind.__name__ != "Tensor" or kind.__module__ != "torch" or tensor.requires_grad:
+        return None
+    dtype, device = _TORCH_DTYPES.get(str(tensor.dtype)), tensor.device.type
+    if dtype is None or device not in ("cpu", "cuda") or tensor.is_neg():
+        return None
+    try:
+        return View(tensor.data_ptr(), tensor.shape, dtype, device == "cuda", tensor,
+                    strides=None if tensor.is_contiguous() else tensor.stride())
+    except RuntimeError:  # sparse ones, and those of torch.func, have no address
+        return None
 
 
 def _from_dlpack(name, array):
@@ -188,8 +207,8 @@ def strided(name, array, bits_of="bf16"):
     Two-byte unsigned integers stand for the bits of `bits_of`, since NumPy has no
     bfloat16.
     """
-    result, reason = None, None
-    if hasattr(array, "__dlpack__"):
+    result, reason = _from_torch(array), None
+    if result is None and hasattr(array, "__dlpack__"):
         try:
             result = _from_dlpack(name, array)
         except (BufferError, RuntimeError, TypeError) as error:

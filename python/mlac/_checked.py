@@ -4,6 +4,7 @@
 """Integers and texts on their way into the library. ctypes keeps an integer's low bits and a text
 up to its first zero, so that 2**32 + 1 tokens would run as one: here they are refused."""
 
+import array
 import ctypes
 from ctypes import c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64
 from operator import index
@@ -13,6 +14,8 @@ from ._errors import InvalidArgument
 
 _SIGNED = (c_int32, c_int64)
 _UNSIGNED = (c_uint32, c_uint64, c_size_t)
+# Codes of `array`, which refuses what does not fit: it checks many times as fast as Python does.
+_CODES = {c_int32: "i", c_int64: "q", c_uint32: "I", c_uint64: "Q"}
 
 
 def limits(kind):
@@ -30,6 +33,12 @@ def _refuse(name, low, high, value):
 def integers(name, kind, values):
     """`values` as an array of `kind`, of at least one element; what does not fit is refused by
     `name`."""
+    code = _CODES.get(kind)
+    if code and values.__class__ is list and values:
+        try:
+            return (kind * len(values)).from_buffer(array.array(code, values))
+        except (OverflowError, TypeError):
+            pass  # said below, with the value and its place
     values = [index(value) for value in values]
     low, high = limits(kind)
     if values and (min(values) < low or max(values) > high):
