@@ -94,13 +94,13 @@ class KernelsTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def kernels(self, layers=2, shape=SHAPE, package=None):
+    def kernels(self, layers=2, shape=SHAPE, package=None, **options):
         import torch
         from mlac.vllm._kernels import Kernels
 
         with mock.patch.dict(os.environ, MLAC_VLLM_PACKAGE=package or self.package):
             return Kernels(shape, [f"layer{index}" for index in range(layers)],
-                           torch.device("cpu"), max_num_requests=4, max_seq_len=64)
+                           torch.device("cpu"), max_num_requests=4, max_seq_len=64, **options)
 
     def compile(self, shape, name):
         path = os.path.join(self.folder.name, name)
@@ -275,6 +275,51 @@ class KernelsTest(unittest.TestCase):
                                            atol=1e-5)
                 torch.testing.assert_close(lse[token].double(), scores.logsumexp(-1), rtol=1e-5,
                                            atol=1e-5)
+
+    def test_ranks_of_context_parallelism(self):
+        # Tokens go to two ranks in turns; of one token the second rank has none. What they give is
+        # weighted by their log-sum-exps, as vLLM does, and equals one rank with all of the tokens.
+        import torch
+
+        lengths, ranks = [37, 1, 4, 0], 2
+        rows, table, cache, query, rope = self.make_ranks(lengths)
+        outputs, lses = [], []
+        for rank in range(ranks):
+            kernels = self.kernels(layers=1, may_lack_keys=True)
+            part = torch.full_like(cache, math.nan)
+            for request, length in enumerate(lengths):
+                mine = rows[request, :length][rank::ranks]
+                for index, row in enumerate(mine):
+                    part[table[request, index // 16], index % 16] = row
+            kernels.bind([part])
+            local = torch.tensor([len(range(rank, length, ranks)) for length in lengths]).int()
+            plan = kernels.plan([1] * len(lengths), [-(-length // ranks) for length in lengths],
+                                local, table)
+            output, lse = kernels.run(plan, "layer0", query, rope)
+            outputs.append(output.double())
+            lses.append(lse.double())
+        self.assertEqual(lses[1][1:2].tolist(), [[-math.inf] * SHAPE.heads])
+        self.assertTrue(torch.isfinite(torch.stack(outputs)).all())
+        both = torch.logaddexp(*lses)
+        got = sum((lse - both).exp().unsqueeze(-1) * output
+                  for lse, output in zip(lses, outputs))[:3]
+        scores = (torch.einsum("bhc,btc->bht", query.double(), rows[:, :, :SHAPE.rank].double())
+                  + torch.einsum("bhc,btc->bht", rope.double(), rows[:, :, SHAPE.rank:].double()))
+        hidden = torch.arange(rows.shape[1]) >= torch.tensor(lengths).unsqueeze(-1)
+        scores = (scores * SHAPE.scale).masked_fill(hidden.unsqueeze(1), -math.inf)[:3]
+        wanted = scores.softmax(-1) @ rows[:3, :, :SHAPE.rank].double()
+        self.assertLess((got - wanted).norm() / wanted.norm(), 1e-5)
+
+    def make_ranks(self, lengths):
+        """Keys of requests, a block table, a cache, and queries."""
+        import torch
+
+        count, columns = len(lengths), SHAPE.rank + SHAPE.rope
+        table = torch.randperm(count * 4).view(count, 4).int()
+        return (torch.randn(count, max(lengths), columns), table,
+                torch.empty(count * 4, SHAPE.block_size, columns),
+                torch.randn(count, SHAPE.heads, SHAPE.rank),
+                torch.randn(count, SHAPE.heads, SHAPE.rope))
 
     def test_package_without_prefills_is_named(self):
         other = dataclasses.replace(SHAPE, nope=24, value=40)

@@ -8,10 +8,12 @@ vLLM's wheel cannot do without a GPU."""
 import importlib.util
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 COMPILE = os.environ.get("MLAC_COMPILE", "")
@@ -34,6 +36,12 @@ CONFIG = dict(
 
 def make_prompt(length, first):
     return [(7 * i * first + 3 * i * i + first) % 250 + 2 for i in range(length)]
+
+
+def free_port():
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        return place.getsockname()[1]
 
 
 PROMPTS = [make_prompt(length, index + 1) for index, length in enumerate((5, 33, 64, 17))]
@@ -100,7 +108,7 @@ class EngineTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def start(self, rounds, options, prefill, model=None):
+    def start(self, rounds, options, prefill, model=None, ranks=1):
         job = {"model": model or self.model, "tokens": TOKENS, "rounds": rounds,
                "options": {"max_model_len": 256, "max_num_seqs": 4, "block_size": 16,
                            "gpu_memory_utilization": 0.1, "kv_cache_memory_bytes": 1 << 26,
@@ -108,16 +116,30 @@ class EngineTest(unittest.TestCase):
         paths = [str(info) for info in (Path(self.folder.name) / "site", HERE)]
         environment = {**os.environ, "MLAC_COMPILER": COMPILE, "VLLM_CPU_PREFILL": prefill,
                        "PYTHONPATH": os.pathsep.join([*paths, os.environ["PYTHONPATH"]])}
-        return subprocess.run([sys.executable, "-m", "vllm_cpu.generate", json.dumps(job)],
-                              env=environment, text=True, capture_output=True, timeout=600)
+        if ranks > 1:  # as torchrun starts them
+            job["options"] |= {"tensor_parallel_size": ranks,
+                               "distributed_executor_backend": "external_launcher"}
+            environment |= {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
+                            "MASTER_PORT": str(free_port())}
+        started = [subprocess.Popen(
+            [sys.executable, "-m", "vllm_cpu.generate", json.dumps(job)],
+            env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)} if ranks > 1
+            else environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            for rank in range(ranks)]
+        with ThreadPoolExecutor(ranks) as pool:
+            said = list(pool.map(lambda process: process.communicate(timeout=600), started))
+        return subprocess.CompletedProcess([], started[0].returncode, *said[0])
 
-    def generate(self, rounds, prefill="torch", model=None, **options):
-        done = self.start(rounds, options, prefill, model)
+    def generate(self, rounds, prefill="torch", model=None, ranks=1, **options):
+        done = self.start(rounds, options, prefill, model, ranks)
         lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
         self.assertTrue(lines, done.stdout[-2000:] + done.stderr[-4000:])
         result = json.loads(lines[0][len("RESULT "):])
-        self.assertGreater(len(result["run"]), TOKENS, "mlac's kernels did not run")
+        is_whole = prefill == "layers"
+        runs = result["run_layer" if is_whole else "run"]
+        self.assertGreater(len(runs), TOKENS, "mlac's kernels did not run")
         self.assertEqual(bool(result["run_prefill"]), prefill == "mlac")
+        self.assertEqual(bool(result["run"]), not is_whole)
         return result["tokens"]
 
     def test_batch(self):
@@ -162,6 +184,34 @@ class EngineTest(unittest.TestCase):
         self.assertEqual(self.generate([PROMPTS], "mlac", kv_cache_dtype="fp8",
                                        max_num_batched_tokens=128), [wanted])
 
+    def test_whole_layers(self):
+        # In one piece, and in chunks beside decodes, of prompts whose blocks are cached.
+        whole = {"additional_config": {"mlac_layers": "whole"}}
+        self.assertEqual(self.generate([PROMPTS], "layers", **whole), [self.wanted])
+        self.assertEqual(self.generate([PROMPTS, PROMPTS], "layers", max_num_batched_tokens=24,
+                                       enable_chunked_prefill=True, enable_prefix_caching=True,
+                                       **whole), [self.wanted, self.wanted])
+
+    def test_whole_layers_with_preemption(self):
+        self.assertEqual(self.generate([PROMPTS], "layers", max_model_len=128,
+                                       num_gpu_blocks_override=9,
+                                       additional_config={"mlac_layers": "whole"}), [self.wanted])
+
+    def test_whole_layers_without_query_rank(self):
+        model = self.model + "-v2"
+        yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64,
+                "beta_fast": 32, "beta_slow": 1, "mscale": 0.707, "mscale_all_dim": 0.707,
+                "rope_theta": 10000.0}
+        wanted = make_model(model, kind="V2", q_lora_rank=None, rope_parameters=yarn)
+        self.assertEqual(self.generate([PROMPTS], "layers", model=model,
+                                       additional_config={"mlac_layers": "whole"}), [wanted])
+
+    def test_two_ranks(self):
+        # Each has half of the heads; whole layers are parts of a sum.
+        for prefill, options in (("mlac", {}),
+                                 ("layers", {"additional_config": {"mlac_layers": "whole"}})):
+            self.assertEqual(self.generate([PROMPTS], prefill, ranks=2, **options), [self.wanted])
+
     def test_sparse(self):
         # Tokens of prompts and decodes see 20 keys of up to 76. The indexer is torch's.
         model = self.model + "-sparse"
@@ -173,6 +223,16 @@ class EngineTest(unittest.TestCase):
         for options in ({}, {"max_num_batched_tokens": 24, "enable_chunked_prefill": True}):
             self.assertEqual(self.generate([PROMPTS], model=model, block_size=64, **options),
                              [wanted])
+
+    def test_whole_layers_that_are_not_served_are_refused_by_name(self):
+        for options, reason in (
+                ({"additional_config": {"mlac_layers": "all"}},
+                 "mlac_layers: expected attention or whole, got 'all'"),
+                ({"additional_config": {"mlac_layers": "whole"}, "kv_cache_dtype": "fp8"},
+                 "mlac.vllm: whole layers: kv_cache_dtype: expected auto or bfloat16, got fp8")):
+            done = self.start([PROMPTS], options, "layers")
+            self.assertNotIn("RESULT", done.stdout)
+            self.assertIn(reason, done.stdout + done.stderr)
 
     def test_what_is_not_served_is_refused_by_name(self):
         done = self.start([PROMPTS], {"kv_cache_dtype": "fp8_e5m2"}, "torch")

@@ -11,14 +11,16 @@ Installing mlac is enough: vLLM finds ``register`` by its entry point. Then::
 vLLM keeps the cache, the block tables and the projections; mlac's kernels attend for every decode
 (``mlac.vllm.backend``), by the second line for every prefill, too, and for all tokens of models with
 an indexer (``mlac.vllm.sparse``). Their package is compiled when the engine starts, by mla-compile, or
-is the one that MLAC_VLLM_PACKAGE names: ``package_for`` makes it ahead of time.
+is the one that MLAC_VLLM_PACKAGE names: ``package_for`` makes it ahead of time. With
+``additional_config={"mlac_layers": "whole"}`` mlac is the whole layer (``mlac.vllm.layer``, whose
+package ``layer_package`` makes).
 """
 
 from __future__ import annotations
 
 import logging
 
-from ._module import Shape, package_for
+from ._module import Shape, layer_package, package_for
 
 # The versions whose Python this was tested against; vLLM promises nothing about others.
 OLDEST, NEWEST = (0, 26), (0, 26)
@@ -26,7 +28,7 @@ OLDEST, NEWEST = (0, 26), (0, 26)
 BACKEND = "mlac.vllm.choice.Backend"  # mlac.vllm.backend's, or mlac.vllm.sparse's
 PREFILL_BACKEND = "mlac.vllm.prefill.Prefill"
 
-__all__ = ["Shape", "package_for", "register"]
+__all__ = ["Shape", "layer_package", "package_for", "register"]
 
 
 def unsupported_version(version: str) -> str | None:
@@ -61,5 +63,8 @@ def register() -> None:
         register_mla_prefill_backend,
     )
 
+    from . import layer
+
+    layer.register()
     register_backend(AttentionBackendEnum.CUSTOM, BACKEND)
     register_mla_prefill_backend(MLAPrefillBackendEnum.CUSTOM, PREFILL_BACKEND)

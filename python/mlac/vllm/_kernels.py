@@ -10,7 +10,6 @@ import itertools
 import logging
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -42,6 +41,15 @@ def _load(shape: Shape, target: str) -> Package:
     return package
 
 
+def target_of(device: torch.device) -> str:
+    """What packages for a device are compiled for."""
+    return "sm_90a" if device.type == "cuda" else "cpu"
+
+
+def _device_of(device: torch.device) -> Device:
+    return Device(f"cuda:{device.index or 0}" if device.type == "cuda" else "cpu")
+
+
 def _fill_padding(query_lens: list[int]) -> list[int]:
     """Requests without queries behind the others pad a batch to the size of a graph, which was
     captured with as many queries for each. They have no keys, so nothing is computed for them."""
@@ -52,21 +60,15 @@ def _fill_padding(query_lens: list[int]) -> list[int]:
     return query_lens[:count] + [most] * (len(query_lens) - count)
 
 
-class Kernels:
-    """Attention of all layers. One step is planned once, then every layer runs it."""
+class Steps:
+    """An engine over a worker's cache: one step is planned once, then every layer runs it."""
 
-    def __init__(self, shape: Shape, layer_names: Sequence[str], device: torch.device,
-                 max_num_requests: int, max_seq_len: int, max_num_tokens: int = 0):
-        """max_num_tokens: of a step; 0: decodes alone."""
-        is_cuda = device.type == "cuda"
-        name = f"cuda:{device.index or 0}" if is_cuda else "cpu"
-        max_num_tokens = max(max_num_tokens, max_num_requests * shape.query_len)
+    def __init__(self, package: Package, layer_names: Sequence[str], device: torch.device,
+                 max_num_requests: int, max_num_tokens: int, max_seq_len: int):
         self._layers = {name: index for index, name in enumerate(layer_names)}
-        self._engine = Engine(_load(shape, "sm_90a" if is_cuda else "cpu"), Device(name),
-                              max_num_requests=max_num_requests, max_num_tokens=max_num_tokens,
-                              max_seq_len=max_seq_len, num_layers=len(layer_names),
-                              external_pools=1)
-        self._shape = shape
+        self._engine = Engine(package, _device_of(device), max_num_requests=max_num_requests,
+                              max_num_tokens=max_num_tokens, max_seq_len=max_seq_len,
+                              num_layers=len(layer_names), external_pools=1)
         self._max_seq_len = max_seq_len
         self._bound: tuple[int, ...] = ()
         self._scales = [1.0] * len(layer_names)
@@ -77,20 +79,7 @@ class Kernels:
         # behind the one before it on the stream.
         self._graph_plan = self._engine.plan()
         self._captured: set[tuple[int, ...]] = set()
-        # Nothing is appended and nothing rotated here: no slot, any position.
-        self._slots = torch.full((max_num_tokens,), -1, dtype=torch.int64, device=device)
-        self._host_slots = torch.full((max_num_tokens,), -1, dtype=torch.int64)
-        self._positions = torch.zeros(max_num_tokens, dtype=torch.int64, device=device)
         self._device = device
-        if not shape.has_prefills:
-            for layer in range(len(layer_names)):
-                self._engine.prepare(layer)  # there are no weights
-
-    def bind_weight(self, layer_name: str, weight: torch.Tensor) -> None:
-        """W_UK and W_UV of a layer, [heads * (nope + value), rank], for its prefills; copied."""
-        layer = self._layers[layer_name]
-        self._engine.bind({UP_WEIGHT: weight.detach().cpu().contiguous()}, layer)
-        self._engine.prepare(layer)
 
     def bind(self, caches: Sequence[torch.Tensor], scales: Sequence[float] = ()) -> None:
         """Takes vLLM's cache, a tensor [blocks, block_size, rank + rope] for each layer, and where
@@ -118,11 +107,12 @@ class Kernels:
         """Whether a graph may be replayed for a batch of these query lengths."""
         return tuple(_fill_padding(query_lens)) in self._captured
 
-    def plan(self, query_lens: list[int], bounds: list[int], seq_lens: torch.Tensor,
-             block_table: torch.Tensor, is_capture: bool = False) -> Plan:
+    def plan_rows(self, query_lens: list[int], bounds: list[int], seq_lens: torch.Tensor,
+                  block_table: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor,
+                  is_capture: bool = False) -> Plan:
         """Plans a step of decodes, or of anything that selects its keys: `bounds` are the longest
-        that each request may be, on the host; the lengths and the block table themselves stay on
-        the device.
+        that each request may be, on the host; the lengths, the block table, and slots and positions
+        of as many tokens as there are, or more, stay on the device.
 
         is_capture: a full CUDA graph of the step follows. Every later step of these query lengths
         is planned so that the graph may be replayed for it: it reads the same places, which
@@ -132,21 +122,67 @@ class Kernels:
             self._captured.add(tuple(query_lens))
         plan = self._graph_plan if tuple(query_lens) in self._captured else next(self._plans)
         tokens = sum(query_lens)
-        bounds = [min(max(bound, query_len), self._max_seq_len)
-                  for bound, query_len in zip(bounds, query_lens)]
+        # Requests that pad a batch have a bound of nothing, others may be estimated too long.
+        if min(bounds, default=0) < max(query_lens, default=0) or max(
+                bounds, default=0) > self._max_seq_len:
+            bounds = [min(max(bound, query_len), self._max_seq_len)
+                      for bound, query_len in zip(bounds, query_lens)]
         plan.fill_device(query_lens, bounds, seq_lens=seq_lens, block_table=block_table,
-                         slot_mapping=self._slots[:tokens], positions=self._positions[:tokens],
+                         slot_mapping=slots[:tokens], positions=positions[:tokens],
                          function="decode", stream=self._stream())
         return plan
 
-    def plan_prefills(self, query_lens: list[int], seq_lens: list[int],
-                      block_table: torch.Tensor) -> Plan:
-        """Plans a step of prefills, whose lengths are on the host. On a GPU the block table is
-        read back, which waits for the stream: once a step, for all layers."""
+    def plan_tables(self, query_lens: list[int], seq_lens: list[int], block_table: torch.Tensor,
+                    slots: torch.Tensor) -> Plan:
+        """Plans a step of prefills, whose lengths are on the host. From a GPU the block table and
+        the slots are read back, which waits for the stream: once a step, for all layers."""
         plan = next(self._prefill_plans)
         plan.fill_tables(query_lens, seq_lens, block_table.cpu().contiguous(),
-                         self._host_slots[:sum(query_lens)], "prefill", self._stream())
+                         slots[:sum(query_lens)].cpu(), "prefill", self._stream())
         return plan
+
+
+class Kernels(Steps):
+    """Attention of all layers; vLLM appends and projects."""
+
+    def __init__(self, shape: Shape, layer_names: Sequence[str], device: torch.device,
+                 max_num_requests: int, max_seq_len: int, max_num_tokens: int = 0,
+                 may_lack_keys: bool = False):
+        """max_num_tokens: of a step; 0: decodes alone. may_lack_keys: requests of a batch may have
+        no keys here, where others have some: outputs of theirs are 0, log-sum-exps minus infinity.
+        """
+        max_num_tokens = max(max_num_tokens, max_num_requests * shape.query_len)
+        super().__init__(_load(shape, target_of(device)), layer_names, device, max_num_requests,
+                         max_num_tokens, max_seq_len)
+        self._shape = shape
+        self._may_lack_keys = may_lack_keys
+        # Nothing is appended and nothing rotated here: no slot, any position.
+        self._slots = torch.full((max_num_tokens,), -1, dtype=torch.int64, device=device)
+        self._host_slots = torch.full((max_num_tokens,), -1, dtype=torch.int64)
+        self._positions = torch.zeros(max_num_tokens, dtype=torch.int64, device=device)
+        if not shape.has_prefills:
+            for layer in range(len(layer_names)):
+                self._engine.prepare(layer)  # there are no weights
+
+    def bind_weight(self, layer_name: str, weight: torch.Tensor) -> None:
+        """W_UK and W_UV of a layer, [heads * (nope + value), rank], for its prefills; copied."""
+        layer = self._layers[layer_name]
+        self._engine.bind({UP_WEIGHT: weight.detach().cpu().contiguous()}, layer)
+        self._engine.prepare(layer)
+
+    def plan(self, query_lens: list[int], bounds: list[int], seq_lens: torch.Tensor,
+             block_table: torch.Tensor, is_capture: bool = False) -> Plan:
+        """A step of decodes, or of anything that selects its keys (`plan_rows`)."""
+        return self.plan_rows(query_lens, bounds, seq_lens, block_table, self._slots,
+                              self._positions, is_capture)
+
+    def plan_prefills(self, query_lens: list[int], seq_lens: list[int],
+                      block_table: torch.Tensor) -> Plan:
+        """A step of prefills (`plan_tables`). Where nothing is cached nothing is read from the
+        cache, so that nobody waits for a block table."""
+        if query_lens == seq_lens:
+            block_table = torch.zeros(block_table.shape, dtype=torch.int32)
+        return self.plan_tables(query_lens, seq_lens, block_table, self._host_slots)
 
     def _run(self, plan: Plan, layer_name: str, **buffers: torch.Tensor) -> None:
         plan.run_bound(self._layers[layer_name], self._stream(), **buffers)
@@ -157,6 +193,9 @@ class Kernels:
         inputs: `positions`, where keys are selected."""
         output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
         lse = torch.empty(query.shape[:2], dtype=torch.float32, device=query.device)
+        if self._may_lack_keys:
+            output.zero_()
+            lse.fill_(float("-inf"))
         self._run(plan, layer_name, query=query.contiguous(), rope_query=rope_query.contiguous(),
                   output=output, lse=lse, **inputs)
         return output, lse
@@ -173,9 +212,8 @@ class Kernels:
         return output
 
 
-def take_cache(layer: Any) -> torch.Tensor:
+def take_cache(cache: torch.Tensor) -> torch.Tensor:
     """A layer's cache as [blocks, block_size, columns]: newer versions have a head axis."""
-    cache: torch.Tensor = layer.kv_cache
     if cache.element_size() == 1:
         cache = cache.view(torch.uint8)
     return cache.squeeze(1) if cache.dim() == 4 else cache

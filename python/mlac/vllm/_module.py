@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from .._compile import compile as compile_package
 from .._runtime import Package
@@ -79,6 +82,9 @@ func.func @prefill(%query: !nope {{mla.input = "query"}}, %rope: !rope {{mla.inp
 }}
 """
 
+# Where a configuration says how many heads there are; a rank has its part of them.
+_HEADS = ("num_attention_heads", "num_key_value_heads")
+
 # The one weight: W_UK and W_UV of each head, as checkpoints have them.
 UP_WEIGHT = "kv_b_proj.weight"
 
@@ -135,3 +141,16 @@ def package_for(shape: Shape, target: str, output: str | os.PathLike[str] | None
         path = Path(folder) / "decode.mlir"
         path.write_text(shape.module())
         return compile_package(path, target=target, output=output)
+
+
+def layer_package(config: Mapping[str, Any], heads: int, target: str, *, dtype: str,
+                  block_size: int, output: str | os.PathLike[str] | None = None) -> Package:
+    """Compiles a layer of a Hugging Face configuration (a dict) with a rank's heads; `output` keeps
+    it (MLAC_VLLM_PACKAGE names it then)."""
+    local = {**config, **{name: heads for name in _HEADS if name in config}}
+    rope = config.get("rope_parameters") or {}
+    if rope.get("rope_type") == "deepseek_yarn":  # vLLM's models rename it in place
+        local["rope_parameters"] = {**rope, "rope_type": "yarn"}
+    text = json.dumps(local, default=str)  # types of torch, which JSON has not
+    return compile_package(json.loads(text), target=target, functions=["prefill", "decode"],
+                           dtype=dtype, page_size=block_size, output=output)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from typing import Any, ClassVar
 
 import torch
@@ -23,8 +24,9 @@ from vllm.model_executor.layers.quantization.utils.quant_utils import (
 from vllm.v1.attention.backend import AttentionCGSupport
 
 from .._plan import Plan
-from ._kernels import Kernels, take_cache
+from ._kernels import Kernels, Steps, take_cache, target_of
 from ._module import Shape
+from ._whole import Layers, load_layer
 from .prefill import Prefill
 
 DTYPES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
@@ -47,6 +49,16 @@ class Metadata(MLACommonMetadata):
 
     kernels: Kernels | None = None
     prefill_plan: Plan | None = None
+    layers: Layers | None = None
+    decode_plan: Plan | None = None  # of whole layers
+
+    def run_layer(self, layer_name: str, hidden: torch.Tensor, output: torch.Tensor) -> None:
+        """A whole layer: decodes are the first tokens, prefills the ones behind them."""
+        assert self.layers is not None
+        first, last = self.num_decode_tokens, self.num_actual_tokens
+        for plan, begin, end in ((self.decode_plan, 0, first), (self.prefill_plan, first, last)):
+            if plan is not None:
+                self.layers.run(plan, layer_name, hidden[begin:end], output[begin:end])
 
 
 class Builder(MLACommonMetadataBuilder[Metadata]):
@@ -62,28 +74,55 @@ class Builder(MLACommonMetadataBuilder[Metadata]):
         super().__init__(kv_cache_spec, layer_names, vllm_config, device, Metadata, *args, **kwargs)
         context = vllm_config.compilation_config.static_forward_context
         self._attention = [context[name] for name in layer_names]
-        first = self._attention[0].impl
-        self._has_codes = first.kv_cache_dtype.startswith("fp8")
-        has_prefills = isinstance(self._prefill_backend, Prefill)
-        dtype = vllm_config.model_config.dtype
-        scheduler = vllm_config.scheduler_config
-        self._kernels = Kernels(
-            Shape(heads=first.num_heads, rank=first.kv_lora_rank, rope=first.qk_rope_head_dim,
-                  block_size=kv_cache_spec.block_size, scale=float(first.scale),
-                  dtype=DTYPES[dtype], query_len=self.reorder_batch_threshold,
-                  cache="fp8" if self._has_codes else "auto",
-                  nope=first.qk_nope_head_dim if has_prefills else 0,
-                  value=first.v_head_dim if has_prefills else 0),
-            layer_names, device, scheduler.max_num_seqs, vllm_config.model_config.max_model_len,
-            scheduler.max_num_batched_tokens if has_prefills else 0)
-        if has_prefills:
-            for name, layer in zip(layer_names, self._attention):
-                layer.impl.layer_name = name  # vLLM does not tell forward_mha
-                self._kernels.bind_weight(name, get_and_maybe_dequant_weights(
-                    layer.impl.kv_b_proj, out_dtype=dtype))
-        self._has_prefills = has_prefills
+        self._has_codes = self._attention[0].impl.kv_cache_dtype.startswith("fp8")
+        self._has_prefills = isinstance(self._prefill_backend, Prefill)
+        self._kernels: Kernels | None = None
+        self._whole: Layers | None = None
+        if hasattr(self._attention[0], "mlac_weights"):
+            self._steps: Steps = self._make_layers(layer_names)
+        else:
+            self._steps = self._make_kernels(layer_names)
+        self._caches: list[torch.Tensor] = []
+        self._scales: list[float] = []
         self._bounds: list[int] | None = None
         self._is_capture = False
+
+    def _make_kernels(self, layer_names: list[str]) -> Kernels:
+        first, config = self._attention[0].impl, self.vllm_config
+        dtype, scheduler = config.model_config.dtype, config.scheduler_config
+        # Ranks of decode context parallelism attend for all heads of theirs together, each to its
+        # part of the keys; of a short request a rank may have none.
+        ranks = self.dcp_world_size
+        self._kernels = kernels = Kernels(
+            Shape(heads=first.num_heads * ranks, rank=first.kv_lora_rank,
+                  rope=first.qk_rope_head_dim, block_size=self.kv_cache_spec.block_size,
+                  scale=float(first.scale), dtype=DTYPES[dtype],
+                  query_len=self.reorder_batch_threshold,
+                  cache="fp8" if self._has_codes else "auto",
+                  nope=first.qk_nope_head_dim if self._has_prefills else 0,
+                  value=first.v_head_dim if self._has_prefills else 0),
+            layer_names, self.device, scheduler.max_num_seqs, config.model_config.max_model_len,
+            scheduler.max_num_batched_tokens if self._has_prefills else 0, may_lack_keys=ranks > 1)
+        if self._has_prefills:
+            for name, layer in zip(layer_names, self._attention):
+                layer.impl.layer_name = name  # vLLM does not tell forward_mha
+                kernels.bind_weight(name, get_and_maybe_dequant_weights(
+                    layer.impl.kv_b_proj, out_dtype=dtype))
+        return kernels
+
+    def _make_layers(self, layer_names: list[str]) -> Layers:
+        first, config = self._attention[0], self.vllm_config
+        dtype, scheduler = config.model_config.dtype, config.scheduler_config
+        package = load_layer(config.model_config.hf_text_config.to_dict(), first.impl.num_heads,
+                             target_of(self.device), dtype=DTYPES[dtype],
+                             block_size=self.kv_cache_spec.block_size,
+                             scale=float(first.impl.scale))
+        self._whole = layers = Layers(
+            package, layer_names, self.device, scheduler.max_num_seqs,
+            scheduler.max_num_batched_tokens, config.model_config.max_model_len)
+        for name, layer in zip(layer_names, self._attention):
+            layers.bind_weights(name, layer.mlac_weights(dtype))
+        return layers
 
     def build_for_cudagraph_capture(self, common_attn_metadata: Any) -> Metadata:
         self._is_capture = True
@@ -97,21 +136,40 @@ class Builder(MLACommonMetadataBuilder[Metadata]):
               *args: Any, **kwargs: Any) -> Metadata:
         bounds = common_attn_metadata.seq_lens_cpu_upper_bound
         self._bounds = None if bounds is None else bounds.tolist()
+        self._slots = common_attn_metadata.slot_mapping
         metadata: Metadata = super().build(common_prefix_len, common_attn_metadata, *args, **kwargs)
-        if self._has_prefills and metadata.prefill is not None:
-            self._bind()
-            first = metadata.num_decodes
-            query_lens = common_attn_metadata.query_start_loc_cpu.diff()[first:metadata.num_reqs]
-            assert self._bounds is not None  # exact for prefills, vLLM says
-            metadata.kernels = self._kernels
-            metadata.prefill_plan = self._kernels.plan_prefills(
-                query_lens.tolist(), self._bounds[first:metadata.num_reqs],
-                metadata.prefill.block_table)
+        if metadata.prefill is not None and (self._kernels is None or self._has_prefills):
+            self._plan_prefills(metadata, common_attn_metadata)
+        if self._whole is not None:
+            metadata.layers = self._whole
+            if metadata.decode is not None:
+                assert isinstance(metadata.decode, DecodeMetadata)
+                metadata.decode_plan = metadata.decode.plan
         return metadata
 
+    def _plan_prefills(self, metadata: Metadata, common: Any) -> None:
+        self._bind()
+        first = metadata.num_decodes
+        query_lens = common.query_start_loc_cpu.diff()[first:metadata.num_reqs].tolist()
+        assert self._bounds is not None and metadata.prefill is not None
+        seq_lens = self._bounds[first:metadata.num_reqs]  # exact for prefills, vLLM says
+        table = metadata.prefill.block_table
+        if self._kernels is not None:
+            metadata.kernels = self._kernels
+            metadata.prefill_plan = self._kernels.plan_prefills(query_lens, seq_lens, table)
+        else:
+            slots = metadata.slot_mapping[metadata.num_decode_tokens:]
+            metadata.prefill_plan = self._steps.plan_tables(query_lens, seq_lens, table, slots)
+
     def _bind(self) -> None:
+        """Every step asks, and nearly none has anything new."""
         scales = [layer._k_scale_float for layer in self._attention] if self._has_codes else []
-        self._kernels.bind([take_cache(layer) for layer in self._attention], scales)
+        caches = [layer.kv_cache for layer in self._attention]
+        if scales == self._scales and len(caches) == len(self._caches) and all(
+                map(operator.is_, caches, self._caches)):
+            return
+        self._steps.bind([take_cache(cache) for cache in caches], scales)
+        self._caches, self._scales = caches, scales
 
     def _build_decode(self, block_table_tensor: torch.Tensor, seq_lens_device: torch.Tensor,
                       max_seq_len: int, query_start_loc_cpu: torch.Tensor,
@@ -120,10 +178,22 @@ class Builder(MLACommonMetadataBuilder[Metadata]):
                                        query_start_loc_cpu, *args, **kwargs)
         query_lens = query_start_loc_cpu.diff().tolist()
         bounds = self._bounds[:len(query_lens)] if self._bounds else [max_seq_len] * len(query_lens)
+        if self.dcp_world_size > 1:
+            bounds = [self._most_of_a_rank(bound) for bound in bounds]
         self._bind()
-        plan = self._kernels.plan(query_lens, bounds, seq_lens_device, block_table_tensor,
-                                  self._is_capture)
+        given = query_lens, bounds, seq_lens_device, block_table_tensor
+        if self._kernels is not None:
+            plan = self._kernels.plan(*given, self._is_capture)
+        else:
+            assert self._whole is not None
+            plan = self._whole.plan_decodes(*given, self._slots, self._is_capture)
         return DecodeMetadata(**vars(common), kernels=self._kernels, plan=plan)
+
+
+    def _most_of_a_rank(self, tokens: int) -> int:
+        """The most keys that a rank of decode context parallelism has of a request: blocks of
+        dcp_local_block_size tokens go to the ranks in turn."""
+        return -(-tokens // self.dcp_virtual_block_size) * self.dcp_local_block_size
 
 
 class Impl(MLACommonImpl[Metadata]):

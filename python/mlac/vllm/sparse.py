@@ -101,6 +101,10 @@ class Builder(SparseMLACommonMetadataBuilder[Metadata]):
         if isinstance(self._prefill_backend, Prefill):
             raise ValueError("mla_prefill_backend CUSTOM (mlac) is for dense models: short prompts "
                              "of sparse ones need one of vLLM's")
+        ranks = vllm_config.parallel_config.decode_context_parallel_size
+        if ranks != 1:
+            raise ValueError("mlac.vllm.sparse: expected a decode_context_parallel_size of 1, "
+                             f"got {ranks}")
         self._init_reorder_batch_threshold(1, supports_spec_as_decode=True)
         context = vllm_config.compilation_config.static_forward_context
         self._attention = [context[name] for name in layer_names]
@@ -126,7 +130,7 @@ class Builder(SparseMLACommonMetadataBuilder[Metadata]):
               *args: Any, **kwargs: Any) -> Metadata:
         given = common_attn_metadata
         metadata: Metadata = super().build(common_prefix_len, given, *args, **kwargs)
-        self._kernels.bind([take_cache(layer) for layer in self._attention])
+        self._kernels.bind([take_cache(layer.kv_cache) for layer in self._attention])
         bounds = given.seq_lens_cpu_upper_bound
         metadata.step = Step(
             self._kernels, given.query_start_loc_cpu[:given.num_reqs + 1].diff().tolist(),

@@ -12,20 +12,24 @@ os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", HF_HUB_OFFLINE="1",
 
 
 def main(job):
-    from mlac.vllm import _kernels
+    from mlac.vllm import _kernels, _whole
     from vllm import LLM, SamplingParams
     import vllm_cpu.indexer  # noqa: F401  what sparse models need
 
-    runs = {"run": [], "run_prefill": []}
+    runs = {}
 
-    def count(name, run):
+    def count(kind, name, label):
+        run, runs[label] = getattr(kind, name), []
+
         def counted(self, plan, layer_name, query, *args, **kwargs):
-            runs[name].append(len(query))
+            runs[label].append(len(query))
             return run(self, plan, layer_name, query, *args, **kwargs)
-        setattr(_kernels.Kernels, name, counted)
 
-    for name in runs:
-        count(name, getattr(_kernels.Kernels, name))
+        setattr(kind, name, counted)
+
+    count(_kernels.Kernels, "run", "run")
+    count(_kernels.Kernels, "run_prefill", "run_prefill")
+    count(_whole.Layers, "run", "run_layer")
     llm = LLM(model=job["model"], skip_tokenizer_init=True, enforce_eager=True, dtype="float32",
               compilation_config={"custom_ops": ["none"], "mode": 0}, seed=0,
               attention_config={"backend": "CUSTOM", "mla_prefill_backend": "CUSTOM"},

@@ -1,0 +1,133 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""vLLM's layer around MLA, out of tree: projections, norms, rope, cache, attention and output by
+mlac where the engine asks for it::
+
+    LLM(model, attention_config={"backend": "CUSTOM"}, additional_config={"mlac_layers": "whole"})
+
+vLLM makes this class in the place of its own (PluggableLayer). Without that option it is vLLM's.
+The cache, its blocks and the plan of each step remain those of the attention back end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from vllm.config import VllmConfig, get_current_vllm_config
+from vllm.distributed import (
+    get_tensor_model_parallel_world_size,
+    tensor_model_parallel_all_reduce,
+)
+from vllm.forward_context import get_forward_context
+from vllm.model_executor.custom_op import PluggableLayer
+from vllm.model_executor.layers.mla import MultiHeadLatentAttentionWrapper
+from vllm.model_executor.layers.quantization.utils.quant_utils import (
+    get_and_maybe_dequant_weights,
+)
+
+OPTION = "mlac_layers"  # of additional_config
+CHOICES = ("attention", "whole")
+# Whose modules have the weights of checkpoints: others may scale them while loading.
+MODELS = ("deepseek_v2", "deepseek_v3")
+
+
+def is_whole(config: VllmConfig) -> bool:
+    """Whether an engine asks for whole layers."""
+    given = (config.additional_config or {}).get(OPTION, CHOICES[0])
+    if given not in CHOICES:
+        raise ValueError(f"additional_config: {OPTION}: expected {' or '.join(CHOICES)}, "
+                         f"got {given!r}")
+    return bool(given == "whole")
+
+
+def reasons_against(layer: Any, config: VllmConfig) -> list[str]:
+    """Why mlac cannot be a whole layer of an engine."""
+    backend = getattr(config.attention_config.backend, "name", None)
+    ranks = config.parallel_config.decode_context_parallel_size
+    mode = config.compilation_config.mode
+    dtype = config.cache_config.cache_dtype
+    model = config.model_config.hf_text_config.model_type
+    checks = {
+        f"model type {model}: expected {' or '.join(MODELS)}": model not in MODELS,
+        f"attention_config: expected the backend CUSTOM (mlac's), got {backend}":
+            backend != "CUSTOM",
+        "sparse attention is not served": layer.is_sparse or layer.indexer is not None,
+        f"expected a decode_context_parallel_size of 1, got {ranks}": ranks != 1,
+        f"expected a compilation mode of 0 (layers are no operators of torch), got {mode}":
+            bool(mode),
+        f"kv_cache_dtype: expected auto or bfloat16, got {dtype}":
+            dtype not in ("auto", "bfloat16"),
+        "LoRA adapters are not served": config.lora_config is not None,
+        "speculative decoding is not served": config.speculative_config is not None,
+    }
+    return [reason for reason, is_true in checks.items() if is_true]
+
+
+def _dequantised(linear: Any, dtype: torch.dtype) -> torch.Tensor:
+    weight: torch.Tensor = get_and_maybe_dequant_weights(linear, out_dtype=dtype)
+    return weight
+
+
+class Layer(MultiHeadLatentAttentionWrapper):
+    """vLLM's, or all of it by mlac."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        config = get_current_vllm_config()
+        self._is_whole = is_whole(config)
+        if not self._is_whole:
+            return
+        reasons = reasons_against(self, config)
+        if reasons:
+            raise ValueError("mlac.vllm: whole layers: " + "; ".join(reasons))
+        self._ranks = get_tensor_model_parallel_world_size()
+        self.mla_attn.mlac_weights = self.weights  # where the back end finds them
+
+    def weights(self, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+        """By their names in checkpoints: a rank's parts of them."""
+        named = {"kv_b_proj": self.kv_b_proj, "o_proj": self.o_proj}
+        found = {}
+        if self.q_lora_rank is None:
+            named |= {"q_proj": self.q_proj, "kv_a_proj_with_mqa": self.kv_a_proj_with_mqa}
+        else:
+            named |= {"q_b_proj": self.q_b_proj}
+            both = _dequantised(self.fused_qkv_a_proj, dtype)
+            found["q_a_proj.weight"], found["kv_a_proj_with_mqa.weight"] = both.split(
+                [self.q_lora_rank, self.kv_lora_rank + self.qk_rope_head_dim])
+            found["q_a_layernorm.weight"] = self.q_a_layernorm.weight.to(dtype)
+        found["kv_a_layernorm.weight"] = self.kv_a_layernorm.weight.to(dtype)
+        found |= {f"{name}.weight": _dequantised(linear, dtype) for name, linear in named.items()}
+        for name, linear in named.items():
+            if getattr(linear, "bias", None) is not None:
+                raise ValueError(f"mlac.vllm: whole layers: {self.prefix}.{name} has a bias")
+        return found
+
+    def forward(self, positions: torch.Tensor, hidden_states: torch.Tensor,
+                llama_4_scaling: torch.Tensor | None = None) -> torch.Tensor:
+        if not self._is_whole:
+            plain: torch.Tensor = super().forward(positions, hidden_states, llama_4_scaling)
+            return plain
+        if llama_4_scaling is not None:
+            raise ValueError("mlac.vllm: whole layers: queries that their positions scale "
+                             "(llama_4_scaling) are not served")
+        output = torch.zeros_like(hidden_states)
+        metadata = get_forward_context().attn_metadata
+        if metadata is None:  # vLLM measures memory
+            return output
+        name = self.mla_attn.layer_name
+        metadata[name].run_layer(name, hidden_states, output)
+        if self._ranks > 1:
+            reduced: torch.Tensor = tensor_model_parallel_all_reduce(output)
+            return reduced
+        return output
+
+
+def register() -> None:
+    """May be called again."""
+    from vllm.model_executor.custom_op import op_registry_oot
+
+    name = MultiHeadLatentAttentionWrapper.__name__
+    if name not in op_registry_oot:  # somebody else's stays
+        PluggableLayer.register_oot(name=name)(Layer)
