@@ -4,7 +4,10 @@
 """One vLLM engine in a process of its own, for vllm_engine.py: reads a job (JSON) from argv[1].
 
     {"kind": "logits", ...}: decodes given tokens and stores the logits before each of them
+    {"kind": "tokens", ...}: decodes, of an engine whose workers are processes of vLLM's own
     {"kind": "speed", ...}: answers each line of standard input, a batch to time, with a line
+
+An engine of several GPUs is, but for "tokens", as many of these processes, as torchrun starts them.
 """
 
 import json
@@ -17,6 +20,8 @@ import time
 os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1",
                   VLLM_USE_FLASHINFER_SAMPLER="0")
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+# Between GPUs NCCL reduces: engines that are compared take the same way.
+os.environ.setdefault("VLLM_ALLREDUCE_USE_SYMM_MEM", "0")
 
 
 def start(job):
@@ -27,6 +32,11 @@ def start(job):
                "attention_config": {"backend": job["backend"],
                                     **({"mla_prefill_backend": job["prefill"]}
                                        if job.get("prefill") else {})}}
+    ranks = job.get("parallel", 1)
+    if ranks > 1:
+        options |= {"tensor_parallel_size": ranks, "disable_custom_all_reduce": True}
+        if job["kind"] != "tokens":
+            options["distributed_executor_backend"] = "external_launcher"
     begin = time.perf_counter()
     llm = LLM(model=job["model"], **{**options, **job["options"]})
     took = time.perf_counter() - begin
@@ -169,10 +179,39 @@ def store_logits(job):
                      SamplingParams(temperature=0, max_tokens=steps, ignore_eos=True,
                                     detokenize=False), use_tqdm=False)
         rounds.append(forced.end())
-    torch.save(rounds, job["output"])
+    if os.environ.get("RANK", "0") == "0":
+        torch.save(rounds, job["output"])
     mode = llm.llm_engine.vllm_config.compilation_config.cudagraph_mode
     return {"start": took, "written": written, "replays": len(replays.events), "mode": str(mode),
             "runner": type(runner_of(llm)).__module__}
+
+
+class Extension:
+    """What a worker of vLLM can be asked."""
+
+    def attention_builders(self):
+        return sorted({f"{type(builder).__module__}.{type(builder).__qualname__}"
+                       for builder in builders_of(self.model_runner)})
+
+
+def builders_of(runner):
+    """Those of the metadata of attention."""
+    return [builder for groups in runner.attn_groups for group in groups
+            for builder in group.metadata_builders]
+
+
+def take_tokens(job):
+    job["options"]["worker_extension_cls"] = "vllm_job.Extension"
+    llm, took = start(job)
+    from vllm import SamplingParams
+
+    work = job["rounds"][0]
+    done = llm.generate([{"prompt_token_ids": prompt} for prompt in work["prompts"]],
+                        SamplingParams(temperature=0, max_tokens=len(work["tokens"][0]),
+                                       ignore_eos=True, detokenize=False), use_tqdm=False)
+    builders = llm.collective_rpc("attention_builders")
+    return {"start": took, "tokens": [list(each.outputs[0].token_ids) for each in done],
+            "builders": [name for worker in builders for name in worker]}
 
 
 class Timer:
@@ -188,7 +227,21 @@ class Timer:
         self.vocabulary = self.llm.model_config.hf_config.vocab_size
         self.make = lambda tokens: SamplingParams(temperature=0, max_tokens=tokens, ignore_eos=True,
                                                   detokenize=False)
-        self.count = 0
+        self.count, self.names, self.planning = 0, [], []
+        for builder in builders_of(runner_of(self.llm)):
+            self.watch(builder)
+
+    def watch(self, builder):
+        """How long the host plans steps."""
+        build = builder.build
+
+        def timed(*args, **kwargs):
+            begin = time.perf_counter()
+            metadata = build(*args, **kwargs)
+            self.planning.append(time.perf_counter() - begin)
+            return metadata
+
+        builder.build = timed
 
     def add(self, length, tokens):
         generator = self.torch.Generator().manual_seed(self.count)
@@ -202,59 +255,65 @@ class Timer:
             self.engine.step()
         self.torch.cuda.synchronize()
 
-    def prompts(self, lengths):
+    def prompts(self, lengths, profile):
         """Seconds of so many prompts, from their arrival to their first tokens."""
-        for length in lengths:
-            self.add(length, 1)
-        self.torch.cuda.synchronize()
-        begin = time.perf_counter()
-        self.drain()
-        return time.perf_counter() - begin
-
-    def decodes(self, batches, context, steps, profile):
-        """Of each batch, the largest first: milliseconds of a step, and of its graph."""
-        started, names = set(), [self.add(context, 16 * len(batches) + 2 * steps * len(batches))
-                                 for _ in range(max(batches))]
-        while len(started) < len(names):
-            started |= {done.request_id for done in self.engine.step() if done.outputs[0].token_ids}
-        found = []
-        for batch in sorted(batches, reverse=True):
-            self.engine.abort_request(names[batch:])
-            names = names[:batch]
-            for _ in range(8):
-                self.engine.step()
-            self.replays.take()
+        def run():
+            for length in lengths:
+                self.add(length, 1)
+            self.torch.cuda.synchronize()
             begin = time.perf_counter()
-            for _ in range(steps):
-                self.engine.step()
-            graphs = self.replays.take()
-            found.append({"batch": batch, "step": (time.perf_counter() - begin) / steps * 1e3,
-                          "graph": statistics.median(graphs) if graphs else math.nan,
-                          "kernels": self.kernels() if profile else {}})
-        self.engine.abort_request(names)
-        self.drain()
-        return found
+            self.drain()
+            return time.perf_counter() - begin
 
-    def kernels(self):
-        """Microseconds of each kernel in a step."""
+        return {"seconds": run(), "kernels": self.kernels(run, 1) if profile else {}}
+
+    def fill(self, batch, context, tokens):
+        """Starts so many requests, which decode from now on."""
+        started, self.names = set(), [self.add(context, tokens) for _ in range(batch)]
+        while len(started) < batch:
+            started |= {done.request_id for done in self.engine.step() if done.outputs[0].token_ids}
+        self.torch.cuda.synchronize()
+        return {"started": len(started)}
+
+    def decodes(self, batch, steps, profile):
+        """Of the first so many requests, the others end: milliseconds of a step, of its graph, and
+        of what its planning takes the host."""
+        self.engine.abort_request(self.names[batch:])
+        self.names = self.names[:batch]
+        for _ in range(8):
+            self.engine.step()
+        self.replays.take()
+        self.planning.clear()
+        moments = [time.perf_counter()]
+        for _ in range(steps):
+            self.engine.step()
+            moments.append(time.perf_counter())
+        graphs = self.replays.take()
+        took = [end - begin for begin, end in zip(moments, moments[1:])]
+        return {"batch": batch, "step": statistics.median(took) * 1e3,
+                "graph": statistics.median(graphs) if graphs else math.nan,
+                "plan": statistics.median(self.planning) * 1e3,
+                "kernels": self.kernels(self.engine.step, 4) if profile else {}}
+
+    def kernels(self, run, count):
+        """Microseconds of each kernel in one of `count` runs."""
         profiler = self.torch.profiler
         with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as taken:
-            for _ in range(4):
-                self.engine.step()
+            for _ in range(count):
+                run()
             self.torch.cuda.synchronize()
-        return {event.key: event.device_time_total / 4 for event in taken.key_averages()
+        return {event.key: event.device_time_total / count for event in taken.key_averages()
                 if event.device_time_total > 0}
 
     def answer(self, order):
-        if order["what"] == "prompts":
-            return {"seconds": self.prompts(order["lengths"])}
-        return {"rows": self.decodes(order["batches"], order["context"], order["steps"],
-                                     order["profile"])}
+        return {"prompts": self.prompts, "fill": self.fill,
+                "decodes": self.decodes}[order.pop("what")](**order)
 
 
 def main(job):
-    if job["kind"] == "logits":
-        print("RESULT " + json.dumps(store_logits(job)), flush=True)
+    if job["kind"] != "speed":
+        take = store_logits if job["kind"] == "logits" else take_tokens
+        print("RESULT " + json.dumps(take(job)), flush=True)
         return
     timer = Timer(job)
     mode = timer.engine.vllm_config.compilation_config.cudagraph_mode

@@ -1,0 +1,181 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Decodes and prompts of several vLLM engines, timed in turns: of vllm_engine.py --speed."""
+
+import json
+import statistics
+import subprocess
+import time
+
+from vllm_common import (CHUNK, GRAPHS, OURS, SMALL, THEIRS, WHOLE, commands_of,
+                         environment_of_layers, result_of)
+
+# Layers of DeepSeek-V3 whose dense part is as wide as one of its experts.
+LARGE = {**SMALL, "hidden_size": 7168, "intermediate_size": 2048, "q_lora_rank": 1536,
+         "num_hidden_layers": 6, "first_k_dense_replace": 6, "max_position_embeddings": 65536}
+LONGEST = 32768 + 64
+HEADS, BATCHES, CONTEXT, TURNS, STEPS = (128, 16), (128, 64, 8, 1), 4096, 3, 32
+PROMPTS = {"1 x 8192": [8192], "4 x 2048": [2048] * 4, "1 x 32768, in pieces": [32768]}
+# Back ends of decodes and of prompts, and whether mlac is the whole layer.
+ENGINES = {"mlac": (*OURS, False), "mlac, whole": (*OURS, True), "FLASHMLA": (*THEIRS, False),
+           "FLASH_ATTN_MLA": ("FLASH_ATTN_MLA", "FLASH_ATTN", False)}
+
+
+def large(heads):
+    return {**LARGE, "num_attention_heads": heads, "num_key_value_heads": heads}
+
+
+def job_for(folder, heads, kind, parallel):
+    """An engine of large layers, whose configuration is written to a folder."""
+    backend, prefill, is_whole = ENGINES[kind]
+    config = {**large(heads), "architectures": ["DeepseekV3ForCausalLM"],
+              "model_type": "deepseek_v3", "torch_dtype": "bfloat16"}
+    place = folder / f"large-{heads}"
+    place.mkdir(exist_ok=True)
+    (place / "config.json").write_text(json.dumps(config))
+    blocks = max(BATCHES) * (CONTEXT // 64 + 10) + 1200
+    return {"kind": "speed", "model": str(place), "backend": backend, "prefill": prefill,
+            "parallel": parallel,
+            "options": {**(WHOLE if is_whole else {}),
+                        "max_num_seqs": max(BATCHES), "max_num_batched_tokens": CHUNK,
+                        "block_size": 64, "max_model_len": LONGEST, "load_format": "dummy",
+                        "kv_cache_memory_bytes": blocks * 64 * 576 * 2 * LARGE["num_hidden_layers"],
+                        "compilation_config": {**GRAPHS["compilation_config"],
+                                               "cudagraph_capture_sizes": [1, 2, 4, 8, 64, 128]}}}
+
+
+class Server:
+    """An engine that times what it is told to; a process for each of its ranks. Once it has failed
+    it answers nothing."""
+
+    def __init__(self, options, folder, heads, kind):
+        self.name = kind
+        job = job_for(folder, heads, kind, options.tensor_parallel)
+        environment = environment_of_layers(options, large(heads)) if ENGINES[kind][2] else {}
+        name = f"speed-{kind.replace(', ', '-')}-{heads}.log"
+        self.log = open((options.logs or folder) / name, "w")
+        self.ranks = [subprocess.Popen(words, text=True, env=given, stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE, stderr=self.log)
+                      for words, given in commands_of(options, job, environment)]
+
+    def read(self):
+        """What the first rank answered; None once one has ended."""
+        answers = [self._read_of(rank) for rank in self.ranks]
+        if any(answer is None for answer in answers):
+            self.log.flush()
+            print(f"engine {self.name} ended: see {self.log.name}", flush=True)
+            self.end()
+            return None
+        return answers[0] if answers else None
+
+    def _read_of(self, rank):
+        for line in rank.stdout:
+            self.log.write(line)
+            if line.startswith("RESULT "):
+                return result_of(line)
+        return None
+
+    def tell(self, **order):
+        for rank in self.ranks:
+            try:
+                rank.stdin.write(json.dumps(order) + "\n")
+                rank.stdin.flush()
+            except BrokenPipeError:
+                pass  # read says so
+
+    def ask(self, **order):
+        self.tell(**order)
+        return self.read()
+
+    def end(self):
+        for rank in self.ranks:
+            rank.kill()
+            rank.wait()
+        self.ranks = []
+
+    def close(self):
+        for rank in self.ranks:
+            rank.stdin.close()
+        for rank in self.ranks:
+            rank.wait(60)
+        self.log.close()
+
+
+def time_heads(options, folder, heads, keep):
+    """Calls keep(what, engine, answer) with every answer of the engines of a model."""
+    begin = time.monotonic()
+    kinds = [kind for kind in ENGINES if options.tensor_parallel == 1 or not ENGINES[kind][2]]
+    everyone = [Server(options, folder, heads, kind) for kind in kinds]
+    servers = [server for server in everyone if server.read()]
+    print(f"[{time.monotonic() - begin:5.1f} s] {heads} heads: up are "
+          f"{', '.join(server.name for server in servers)}", flush=True)
+
+    def each(label, **order):
+        for server in servers:
+            if answer := server.ask(**order):
+                keep(label, server.name, answer)
+
+    def all_at_once(**order):
+        for server in servers:
+            server.tell(**order)
+        for server in servers:
+            server.read()
+
+    for name, lengths in PROMPTS.items():  # the first turn warms up
+        for turn in range(TURNS + 1):
+            each(f"prompts {name}" if turn else "warm-up", what="prompts", lengths=lengths,
+                 profile=turn == TURNS)
+            servers.reverse()
+    all_at_once(what="fill", batch=max(BATCHES), context=CONTEXT,
+                tokens=len(BATCHES) * (TURNS + 1) * (STEPS + 24))
+    for batch in BATCHES:
+        for turn in range(TURNS):
+            each(f"decode {batch}", what="decodes", batch=batch, steps=STEPS,
+                 profile=turn + 1 == TURNS)
+            servers.reverse()
+    for server in everyone:
+        server.close()
+    print(f"[{time.monotonic() - begin:5.1f} s] {heads} heads: done", flush=True)
+
+
+def table_of(heads, found):
+    """Lines of a table from {what: {engine: [answers]}}: what each engine took, and how many times
+    as long as ours. Steps wait for the host where it takes longer than their graph; prompts have no
+    graph, but kernels, which may overlap."""
+    engines = list(ENGINES)
+    yield f"| {heads} heads | " + " | ".join(engines) + " |"
+    yield "|---" * (len(engines) + 1) + "|"
+
+    def line(label, values):
+        ours = values[0]
+        cells = [f"{value:.3f} ({value / ours:.2f})" if value and ours else "-" for value in values]
+        return f"| {label} | " + " | ".join(cells) + " |"
+
+    def values(what, take):
+        return [statistics.median(map(take, found[what][engine])) if found[what].get(engine)
+                else 0 for engine in engines]
+
+    for what in found:
+        if what.startswith("prompts"):
+            yield line(f"{what}, ms", values(what, lambda answer: answer["seconds"] * 1e3))
+            sums = {engine: sum(answers[-1]["kernels"].values()) / 1e3
+                    for engine, answers in found[what].items()}
+            yield line(f"{what}, ms of its kernels", [sums.get(engine, 0) for engine in engines])
+        elif what.startswith("decode"):
+            for part in ("step", "graph", "plan"):
+                yield line(f"{what}, ms of the {part}", values(what, lambda row: row[part]))
+
+
+def measure(options, folder):
+    raw = {}
+    for heads in options.heads:
+        found = raw.setdefault(heads, {})
+
+        def keep(what, engine, answer):
+            found.setdefault(what, {}).setdefault(engine, []).append(answer)
+            if options.logs:
+                (options.logs / "speed.json").write_text(json.dumps(raw))
+
+        time_heads(options, folder, heads, keep)
+        print("\n".join(table_of(heads, found)), flush=True)
