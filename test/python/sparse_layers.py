@@ -99,6 +99,28 @@ def random_weights(rng, config):
     return {name: widen(narrow(w, "bf16")) for name, w in weights.items()}
 
 
+def put(array):
+    """On the device; bf16 is moved as its bits."""
+    if DEVICE == "cpu":
+        return array
+    import torch
+
+    if array.dtype != np.uint16:
+        return torch.from_numpy(array).cuda()
+    return torch.from_numpy(array.view(np.int16)).cuda().view(torch.bfloat16)
+
+
+def get(buffer):
+    if DEVICE == "cpu":
+        return buffer
+    import torch
+
+    torch.cuda.synchronize()
+    if buffer.dtype != torch.bfloat16:
+        return buffer.cpu().numpy()
+    return buffer.view(torch.int16).cpu().numpy().view(np.uint16)
+
+
 class Served:
     """An engine of a sparse layer whose requests all follow one sequence of hidden states."""
 
@@ -116,26 +138,6 @@ class Served:
         self.engine.poison_cache()
         self.plan = self.engine.plan()
 
-    def put(self, array):
-        """On the device; bf16 is moved as its bits."""
-        if DEVICE == "cpu":
-            return array
-        import torch
-
-        if array.dtype != np.uint16:
-            return torch.from_numpy(array).cuda()
-        return torch.from_numpy(array.view(np.int16)).cuda().view(torch.bfloat16)
-
-    def get(self, buffer):
-        if DEVICE == "cpu":
-            return buffer
-        import torch
-
-        torch.cuda.synchronize()
-        if buffer.dtype != torch.bfloat16:
-            return buffer.cpu().numpy()
-        return buffer.view(torch.int16).cpu().numpy().view(np.uint16)
-
     def step(self, sequences, counts, hidden, function, selected=None, wants_selection=False):
         """Output, and the selection where the layer gives or takes one."""
         tokens = sum(counts)
@@ -147,12 +149,12 @@ class Served:
             buffers["selected"] = np.ascontiguousarray(selected, np.int32)
         elif wants_selection:
             buffers["selected"] = np.full((tokens, self.topk), 1 << 30, np.int32)
-        buffers = {name: self.put(buffer) for name, buffer in buffers.items()}
+        buffers = {name: put(buffer) for name, buffer in buffers.items()}
         self.plan.fill(sequences, counts, function)
         self.engine.poison_workspace()
         self.plan.run_bound(**buffers)
-        return widen(self.get(buffers["output"])), \
-            self.get(buffers["selected"]) if "selected" in buffers else None
+        return widen(get(buffers["output"])), \
+            get(buffers["selected"]) if "selected" in buffers else None
 
 
 def judge_output(got, expected, element, cache_format=None):

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Absorbed weights that are codes (--absorbed=codes), against a float64 layer in the absorbed form
 whose weights are quantised again as the engine does it: per head or folded, in the blocks of the
-checkpoint, alone and beside activations that are codes. Needs NumPy.
+checkpoint, alone and beside activations that are codes. Needs NumPy; with MLAC_TEST_DEVICE=cuda
+and torch OnDeviceTest runs on a GPU.
 """
 
 import json
@@ -20,6 +21,7 @@ from mlac import reference
 
 from absorbed_reference import absorbed_layer, requantise
 from narrow_floats import narrow, widen
+from sparse_layers import DEVICE, TARGETS, get, put
 from test_weights import (ALLOWED, CONFIG, PREFILL, STRATEGIES, TOKENS, Layer, compile_package,
                           make_engine, run)
 
@@ -32,6 +34,24 @@ FOLDS = {"online": (False, False), "offline": (True, True), "half-query": (True,
          "half-output": (False, True)}
 
 
+def expect(layer, hidden, dtype, block, folds, multiplied, keeps):
+    """The layer with weights quantised again, and with those that they stand for."""
+    values = dict(layer.values)
+    if keeps:  # codes times scales, which nobody rounds
+        for stem in keeps:
+            values[stem + ".weight"] = reference.dequantise(
+                layer.codes[f"{stem}.{layer.names[0]}"], layer.codes[f"{stem}.{layer.names[1]}"],
+                block)
+    config = reference.config_from_hf(SHAPE)
+
+    def again(matrix):
+        return requantise(widen(narrow(matrix, dtype)), block)
+
+    return [absorbed_layer(config, values, widen(hidden), stored, folds, rows)
+            for stored, rows in ((again, multiplied),
+                                 (reference.as_they_are, reference.as_they_are))]
+
+
 class AbsorbedCodesTest(unittest.TestCase):
     def compile(self, name, *options, dtype=None):
         quantization, _, _, own = STRATEGIES[name]
@@ -40,23 +60,6 @@ class AbsorbedCodesTest(unittest.TestCase):
             config = pathlib.Path(folder) / "config.json"
             config.write_text(json.dumps(SHAPE | {"quantization_config": quantization}))
             return compile_package(config, [*own, "--form=absorbed", "--absorbed=codes", *options])
-
-    def expect(self, layer, hidden, dtype, block, folds, multiplied, keeps):
-        """The layer with weights quantised again, and with those that they stand for."""
-        values = dict(layer.values)
-        if keeps:  # codes times scales, which nobody rounds
-            for stem in keeps:
-                values[stem + ".weight"] = reference.dequantise(
-                    layer.codes[f"{stem}.{layer.names[0]}"], layer.codes[f"{stem}.{layer.names[1]}"],
-                    block)
-        config = reference.config_from_hf(SHAPE)
-
-        def again(matrix):
-            return requantise(widen(narrow(matrix, dtype)), block)
-
-        return [absorbed_layer(config, values, widen(hidden), stored, folds, rows)
-                for stored, rows in ((again, multiplied),
-                                     (reference.as_they_are, reference.as_they_are))]
 
     def check(self, name, mode, *options, dtype=None, multiplied=reference.as_they_are, keeps=(),
               moved=0.0):
@@ -70,7 +73,7 @@ class AbsorbedCodesTest(unittest.TestCase):
         engine.bind(layer.codes)
         engine.prepare()
         output = widen(run(engine, hidden))
-        expected, plain = self.expect(layer, hidden, dtype, block, FOLDS[mode], multiplied, keeps)
+        expected, plain = expect(layer, hidden, dtype, block, FOLDS[mode], multiplied, keeps)
         wmape, quantised = (reference.wmape(output, expected), reference.wmape(expected, plain))
         print(f"{name} {mode} {options}: WMAPE {wmape:.2e}, of the quantisation {quantised:.2e}")
         self.assertLess(wmape, ALLOWED[dtype][1] + moved)
@@ -123,7 +126,7 @@ class AbsorbedCodesTest(unittest.TestCase):
         engine.bind(layer.codes)
         engine.prepare()
         output = widen(run(engine, hidden))
-        absorbed, _ = self.expect(layer, hidden, "bf16", block, (False, False),
+        absorbed, _ = expect(layer, hidden, "bf16", block, (False, False),
                                   reference.as_they_are, ())
         expanded, _ = reference.attention_layer(reference.config_from_hf(SHAPE), layer.values,
                                                 widen(hidden))
@@ -172,6 +175,70 @@ class AbsorbedCodesTest(unittest.TestCase):
                                       capture_output=True, text=True)
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(expected, done.stderr)
+
+
+ALL_KEPT = ("q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "o_proj")
+# Strategy, form, options, what is done to rows, and projections that stay codes.
+ON_DEVICE = {
+    "online": ("deepseek", "online", (), reference.as_they_are, ()),
+    "offline": ("deepseek", "offline", (), reference.as_they_are, ()),
+    "kept": ("deepseek", "online", ("--keep-codes",), reference.as_they_are, ALL_KEPT),
+    "both": ("deepseek", "online", ("--keep-codes=both",), reference.quantise_groups, ALL_KEPT),
+    "channels": ("compressed_channel", "online", ("--keep-codes=both",), reference.quantise_rows,
+                 ALL_KEPT),
+}
+
+
+class OnDeviceTest(unittest.TestCase):
+    """The same in bf16 where MLAC_TEST_DEVICE says, whose products of codes are other kernels."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.packages = {}
+        for case, (name, mode, options, _, _) in ON_DEVICE.items():
+            with tempfile.TemporaryDirectory() as folder:
+                source, package = (pathlib.Path(folder) / file for file in ("c.json", "c.mlac"))
+                source.write_text(json.dumps(SHAPE | {"quantization_config": STRATEGIES[name][0]}))
+                subprocess.run([COMPILE, source, f"--target={TARGETS[DEVICE]}", "--page-size=16",
+                                "--dtype=bf16", "--form=absorbed", "--absorbed=codes",
+                                f"--absorb={mode}", *options, "--quiet", "-o", package], check=True)
+                cls.packages[case] = mlac.Package(str(package))
+
+    def run_steps(self, case, layer, hidden):
+        """A prompt and then tokens one by one; every row."""
+        engine = mlac.Engine(self.packages[case], mlac.Device(DEVICE), max_num_requests=1,
+                             max_num_tokens=TOKENS, max_seq_len=TOKENS)
+        engine.bind(layer.codes)
+        engine.prepare()
+        engine.poison_cache()
+        plan, sequence, rows = engine.plan(), engine.sequence(), []
+        for begin, end in [(0, PREFILL)] + [(i, i + 1) for i in range(PREFILL, TOKENS)]:
+            plan.fill([sequence], [end - begin])
+            step = put(np.ascontiguousarray(hidden[begin:end]))
+            output = put(np.full((end - begin, 256), 0xFFFF, np.uint16))  # NaN
+            engine.poison_workspace()
+            plan.run_bound(hidden=step, output=output)
+            rows.append(get(output))
+        return widen(np.concatenate(rows))
+
+    def test_A12_A16_A46_A47_products_of_codes_beside_float64(self):
+        for case, (name, mode, _, multiplied, keeps) in ON_DEVICE.items():
+            _, block, names, _ = STRATEGIES[name]
+            layer = Layer(7, block, names, "bf16", SHAPE)
+            layer.names = names
+            hidden = narrow(np.random.default_rng(8).standard_normal((TOKENS, 256)), "bf16")
+            expected, plain = expect(layer, hidden, "bf16", block, FOLDS[mode], multiplied, keeps)
+            output = self.run_steps(case, layer, hidden)
+            wmape, quantised = (reference.wmape(output, expected),
+                                reference.wmape(expected, plain))
+            print(f"{case} on {DEVICE}: WMAPE {wmape:.2e}, of the quantisation {quantised:.2e}")
+            with self.subTest(case):
+                # Of activations in 16 bits many move to the next code.
+                if multiplied is not reference.as_they_are:
+                    self.assertLess(wmape, 0.85 * quantised)
+                    continue
+                self.assertLess(wmape, ALLOWED["bf16"][1])
+                self.assertLess(wmape, quantised / 2)
 
 
 if __name__ == "__main__":
