@@ -107,6 +107,12 @@ std::string findOperands(Program &program);
 
 /// The scalar that is the scale of all of a term's codes; null where rows have scales.
 mlir::Value getOneScale(const Program &program, unsigned term);
+/// The scale of the elements from a column on: one for each row, or a scalar for all; null where
+/// the tile is in a form not known. Which of several groups' it is is decided bit by bit of the
+/// column (ExpandAttend.cpp).
+mlir::Value findScale(mlir::Value tile, int64_t column);
+/// What is loaded for a group's scale: all its columns are the same one.
+mlir::Operation *getScaleLoad(mlir::Value rows);
 
 /// What a consumer of codes takes of the kernel's entry.
 void createHalves(mlir::ImplicitLocOpBuilder &b, const Program &program, Entry &entry);
