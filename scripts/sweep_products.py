@@ -13,7 +13,7 @@ tried may have no package. This tries sizes of models, odd ones among them, in e
     heads       a weight for each head, as absorbed ones are
     latents     a norm behind the product; of codes, with codes of its rows
 
-    sweep_products.py                            every form and size: about 25 minutes on two cores
+    sweep_products.py                            every form and size: half an hour to an hour on two cores
     sweep_products.py --columns 2880 --depth 4096 --forms values
 
 Exits with 1 if a product is refused. `--schedules` lists the kernels that are not of the product schedule.
