@@ -105,6 +105,7 @@ class Server:
 def time_heads(options, folder, heads, keep):
     """Calls keep(what, engine, answer) with every answer of the engines of a model."""
     begin = time.monotonic()
+    # Packages of whole layers are prepared for one GPU.
     kinds = [kind for kind in ENGINES if options.tensor_parallel == 1 or not ENGINES[kind][2]]
     everyone = [Server(options, folder, heads, kind) for kind in kinds]
     servers = [server for server in everyone if server.read()]

@@ -17,7 +17,7 @@ from unittest import mock
 
 import mlac
 import mlac.vllm
-from mlac.vllm import Shape, package_for
+from mlac.vllm import Shape, layer_package, package_for
 
 COMPILE = os.environ.get("MLAC_COMPILE", "")
 GPU = Path(__file__).resolve().parent.parent / "gpu"
@@ -28,9 +28,10 @@ class VersionTest(unittest.TestCase):
     def test_other_versions_are_named(self):
         self.assertIsNone(mlac.vllm.unsupported_version("0.26.0"))
         self.assertIsNone(mlac.vllm.unsupported_version("0.26.1.dev3+g12"))
-        for version in ("0.25.2", "0.27.0", "1.0", "dev"):
+        self.assertIsNone(mlac.vllm.unsupported_version("0.33.0"))
+        for version in ("0.25.2", "0.34.0", "1.0", "dev"):
             self.assertRegex(mlac.vllm.unsupported_version(version),
-                             f"vLLM {version}: expected 0.26, ")
+                             f"vLLM {version}: expected 0.26 to 0.33, ")
 
 
 @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is not installed")
@@ -388,6 +389,33 @@ class KernelsTest(unittest.TestCase):
         with self.assertRaisesRegex(mlac.InvalidArgument, "heads: expected 8, got 4; block_size: "
                                                           "expected 32, got 16"):
             self.kernels(shape=other)
+
+    def test_packages_of_layers_and_of_attention_are_told_apart(self):
+        config = {"model_type": "deepseek_v3", "hidden_size": 64, "num_hidden_layers": 1,
+                  "num_attention_heads": 8,
+                  "num_key_value_heads": 8, "q_lora_rank": 32, "kv_lora_rank": SHAPE.rank,
+                  "qk_rope_head_dim": SHAPE.rope, "qk_nope_head_dim": 16, "v_head_dim": 16,
+                  "rms_norm_eps": 1e-6, "max_position_embeddings": 256,
+                  "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
+        path = os.path.join(self.folder.name, "layer.mlac")
+        options = dict(dtype="f32", block_size=SHAPE.block_size)
+        with mock.patch.dict(os.environ, MLAC_COMPILER=COMPILE):
+            layer_package(config, SHAPE.heads, "cpu", output=path, **options)
+        with self.assertRaisesRegex(mlac.InvalidArgument, r"weights: expected \[\], got \['q_a_proj"):
+            self.kernels(package=path)
+        from mlac.vllm._whole import load_layer
+
+        def load(package, heads=SHAPE.heads, scale=32**-0.5):
+            with mock.patch.dict(os.environ, MLAC_VLLM_PACKAGE=package):
+                return load_layer(config, heads, "cpu", scale=scale, **options)
+
+        self.assertEqual(load(path).info["model"]["num_heads"], SHAPE.heads)
+        with self.assertRaisesRegex(mlac.InvalidArgument, "hidden_size: expected 64, got"):
+            load(self.package)
+        with self.assertRaisesRegex(mlac.InvalidArgument, "num_heads: expected 8, got 4"):
+            load(path, heads=8)
+        with self.assertRaisesRegex(mlac.InvalidArgument, "scale of scores: expected 0.5, got"):
+            load(path, scale=0.5)
 
     def test_cache_of_another_shape_is_refused(self):
         import torch

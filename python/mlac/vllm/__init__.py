@@ -22,8 +22,9 @@ import logging
 
 from ._module import Shape, layer_package, package_for
 
-# The versions whose Python this was tested against; vLLM promises nothing about others.
-OLDEST, NEWEST = (0, 26), (0, 26)
+# The versions whose Python this was tested against, and those between them; vLLM promises nothing
+# about others.
+OLDEST, NEWEST = (0, 26), (0, 33)
 
 BACKEND = "mlac.vllm.choice.Backend"  # mlac.vllm.backend's, or mlac.vllm.sparse's
 PREFILL_BACKEND = "mlac.vllm.prefill.Prefill"
@@ -41,7 +42,7 @@ def unsupported_version(version: str) -> str | None:
         return None
     spelled = ["{}.{}".format(*bound) for bound in (OLDEST, NEWEST)]
     expected = spelled[0] if OLDEST == NEWEST else f"{spelled[0]} to {spelled[1]}"
-    return f"vLLM {version}: expected {expected}, which mlac.vllm was tested with"
+    return f"vLLM {version}: expected {expected}, the first and last of which mlac.vllm was tested with"
 
 
 def register() -> None:

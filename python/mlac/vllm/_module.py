@@ -110,6 +110,10 @@ class Shape:
     def has_prefills(self) -> bool:
         return self.value > 0
 
+    @property
+    def weights(self) -> list[str]:
+        return [UP_WEIGHT] if self.has_prefills else []
+
     def module(self) -> str:
         """The mla module's text."""
         format = _FORMATS.get(self.cache)
@@ -130,7 +134,8 @@ class Shape:
         found = {"heads": info["model"]["num_heads"], "rank": columns.get("latent"),
                  "rope": columns.get("rope"), "block_size": pool["page_size"],
                  "dtype": pool["element"], "cache": formats.get(pool["format"], "auto"),
-                 "has_prefills": "prefill" in functions}
+                 "has_prefills": "prefill" in functions,
+                 "weights": [weight["name"] for weight in info["weights"]]}
         return [f"{name}: expected {getattr(self, name)}, got {value}"
                 for name, value in found.items() if getattr(self, name) != value]
 

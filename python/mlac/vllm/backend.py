@@ -201,6 +201,7 @@ class Impl(MLACommonImpl[Metadata]):
     projects."""
 
     can_return_lse_for_decode = True
+    supports_dcp = True  # vLLM 0.33 asks
     layer_name: str
 
     def __init__(self, *args: Any, **kwargs: Any):

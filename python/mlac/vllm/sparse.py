@@ -14,6 +14,7 @@ import dataclasses
 from typing import Any, ClassVar
 
 import torch
+from vllm.model_executor.layers.attention import sparse_mla_attention
 from vllm.model_executor.layers.attention.mla_attention import MLACommonPrefillMetadata
 from vllm.model_executor.layers.attention.sparse_mla_attention import (
     SparseMLACommonImpl,
@@ -29,8 +30,8 @@ from .prefill import Prefill
 
 
 @dataclasses.dataclass
-class Metadata(AttentionMetadata):
-    """What vLLM's builder fills, and what mlac runs."""
+class _Fields(AttentionMetadata):
+    """What the builder of vLLM 0.26 fills."""
 
     num_reqs: int
     max_query_len: int
@@ -49,6 +50,16 @@ class Metadata(AttentionMetadata):
     prefill_max_seq_len: int
     prefill: MLACommonPrefillMetadata | None
     cp_kv_cache_interleave_size: int
+
+
+# vLLM 0.33 has a class for them.
+_Common = getattr(sparse_mla_attention, "SparseMLACommonMetadata", _Fields)
+
+
+@dataclasses.dataclass
+class Metadata(_Common):  # type: ignore[misc, valid-type]
+    """What vLLM's builder fills, and what mlac runs."""
+
     step: Step | None = None
 
 

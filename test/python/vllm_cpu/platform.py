@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A platform that runs any back end on the CPU, and the operators that it needs."""
 
+import importlib.util
+
 import torch
 from vllm.platforms.cpu import CpuPlatform
 from vllm.platforms.interface import DeviceCapability
@@ -22,7 +24,7 @@ def to_codes(rows):
     return rows.clamp(-largest, largest).to(torch.float8_e4m3fn).view(torch.uint8)
 
 
-def _cache_rows(kv_c, k_pe, kv_cache, slot_mapping, kv_cache_dtype, scale):
+def _cache_rows(kv_c, k_pe, kv_cache, slot_mapping, kv_cache_dtype, scale, *_):
     kept = slot_mapping >= 0
     rows = torch.cat([kv_c, k_pe.flatten(1)], -1)[:len(slot_mapping)]
     if kv_cache_dtype.startswith("fp8"):
@@ -32,7 +34,7 @@ def _cache_rows(kv_c, k_pe, kv_cache, slot_mapping, kv_cache_dtype, scale):
 
 
 def _gather_rows(src_cache, dst, block_table, cu_seq_lens, token_to_seq, num_tokens,
-                 kv_cache_dtype, scale, seq_starts=None):
+                 kv_cache_dtype, scale, seq_starts=None, *_):
     block_size = src_cache.shape[1]
     if kv_cache_dtype.startswith("fp8"):
         src_cache = src_cache.view(torch.float8_e4m3fn).to(dst.dtype) * scale
@@ -41,6 +43,14 @@ def _gather_rows(src_cache, dst, block_table, cu_seq_lens, token_to_seq, num_tok
         at = token - int(cu_seq_lens[request])
         at += 0 if seq_starts is None else int(seq_starts[request])
         dst[token] = src_cache[block_table[request, at // block_size], at % block_size]
+
+
+def _requests_of_tokens(query_start_loc, out, num_mapped_tokens, num_tokens):
+    out[:num_tokens] = 0
+    requests = torch.arange(len(query_start_loc) - 1, dtype=out.dtype)
+    found = requests.repeat_interleave(query_start_loc.diff())[:num_mapped_tokens]
+    out[:len(found)] = found
+    return out[:num_tokens]
 
 
 # Pages cannot be pinned without a driver.
@@ -54,6 +64,8 @@ _common.define("init_cpu_memory_env(int[] nodes) -> ()")
 _common.define("init_cpu_threads_env(str ids) -> str")
 _common.define("compute_slot_mapping_kernel_impl(Tensor q, Tensor p, Tensor b, Tensor(a!) s, int n)"
                " -> ()")
+_common.define("greedy_argmax(Tensor logits) -> Tensor")  # vLLM 0.33
+_common.impl("greedy_argmax", lambda logits: logits.argmax(-1), "CPU")
 _common.impl("init_cpu_memory_env", lambda nodes: None, "CompositeExplicitAutograd")
 _common.impl("init_cpu_threads_env", lambda ids: "", "CompositeExplicitAutograd")
 _common.impl("compute_slot_mapping_kernel_impl", _slot_mapping, "CPU")
@@ -74,6 +86,15 @@ class Platform(CpuPlatform):
     @classmethod
     def import_kernels(cls):
         import vllm._C_stable_libtorch  # noqa: F401  the schemas: the kernels are CUDA's
+        from vllm.v1.attention.backends.mla.prefill import registry, selector
+
+        # vLLM 0.33 has one back end for prefills on CPUs, whatever a user names.
+        selector._auto_select_mla_prefill_backend = lambda *_: (
+            registry.MLAPrefillBackendEnum.CUSTOM.get_class())
+        if importlib.util.find_spec("vllm.v1.attention.ops.metadata"):  # vLLM 0.33
+            from vllm.v1.attention.ops import metadata
+
+            metadata.compute_token_to_req_indices = _requests_of_tokens
 
         if len(_kept) == 1:  # vLLM calls this more than once
             _kept.append(torch.library.Library("_C_cache_ops", "IMPL"))
