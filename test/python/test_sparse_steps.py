@@ -81,33 +81,33 @@ class SparseStepsTest(ServedTest):
                            "output": np.full(rows.shape, 0xFFFF, np.uint16),
                            "selected": np.full((len(rows), TOPK), 1 << 30, np.int32)}
                 served.engine.poison_workspace()
-                placed = {name: served.put(array) for name, array in buffers.items()}
+                placed = {name: layers.put(array) for name, array in buffers.items()}
                 served.plan.run_bound(layer=layer, **placed)
                 output, selected = own.step(apart[layer], counts, rows, function,
                                             wants_selection=True)
-                np.testing.assert_array_equal(served.get(placed["selected"]), selected)
-                np.testing.assert_array_equal(layers.widen(served.get(placed["output"])), output)
+                np.testing.assert_array_equal(layers.get(placed["selected"]), selected)
+                np.testing.assert_array_equal(layers.widen(layers.get(placed["output"])), output)
 
     def test_one_buffer_of_selections_for_all_steps_B30(self):
         """As large as the largest step; each step writes the rows of its own tokens."""
         served, _ = self.serve_layers(1)
         config, element, _, _ = CASES["speculative"]
-        buffer = served.put(np.full((layers.MOST_TOKENS, TOPK), 77, np.int32))
+        buffer = layers.put(np.full((layers.MOST_TOKENS, TOPK), 77, np.int32))
         hidden = np.random.default_rng(5).standard_normal((40, config["hidden_size"]))
         sequence = served.engine.sequence()
         for function, count in (("prefill", 33), ("step", 5), ("decode", 1)):
             buffer[:] = 77
             served.plan.fill([sequence], [count], function)
             rows = layers.narrow(hidden[:count], element)
-            served.plan.run_bound(hidden=served.put(rows), output=served.put(rows.copy()),
+            served.plan.run_bound(hidden=layers.put(rows), output=layers.put(rows.copy()),
                                   selected=buffer)
-            selected = served.get(buffer)
+            selected = layers.get(buffer)
             self.assertTrue((selected[:count] != 77).any(axis=1).all())
             self.assertTrue((selected[:count] < 39).all())
             self.assertTrue((selected[count:] == 77).all())
         with self.assertRaisesRegex(mlac.Error, "selected"):
-            served.plan.run_bound(hidden=served.put(rows), output=served.put(rows.copy()),
-                                  selected=served.put(np.zeros((1, TOPK - 1), np.int32)))
+            served.plan.run_bound(hidden=layers.put(rows), output=layers.put(rows.copy()),
+                                  selected=layers.put(np.zeros((1, TOPK - 1), np.int32)))
 
 
 if __name__ == "__main__":

@@ -38,6 +38,8 @@ class StandIn(types.ModuleType):
     def __getattr__(self, name):
         if is_special(name):
             raise AttributeError(name)
+        if module := sys.modules.get(f"{self.__name__}.{name}"):
+            return module
         made = AnyMember(name, (), {"__class_getitem__": classmethod(lambda cls, _: cls)})
         setattr(self, name, made)
         return made

@@ -1,7 +1,8 @@
 // The same for copies by many threads: one warpgroup gathers rows by cp.async, two
 // share an accumulator by columns, a fourth writes what they leave in shared memory.
 //
-//   o = sum over blocks of q · k(block);  r[row] = sum_j o[row, j]
+//   o = sum over blocks of q · k(block);  r[row] = sum_j o[row, j], twice that where an entry of the
+//   first block names no row
 //   q [64, 64], rows of k picked by `indices`, o [64, 128]
 //
 //   copy    | k(0) k(1) | k(2) ...
@@ -68,7 +69,14 @@ sm90.kernel @gather(%q: memref<?xbf16>, %k: memref<?xbf16>, %indices: memref<?xi
     }
     %scratch = sm90.alloc offset 40960 : !sm90.smem<2x64xf32, linear>
     %r = sm90.reduce sum %acc scratch %scratch : !sm90.smem<2x64xf32, linear> : tensor<64x128xf32, #half> -> tensor<64xf32, #sm90.rows>
-    sm90.store %r, %sv[%c0] : tensor<64xf32, #sm90.rows>, memref<64xf32, strided<[1]>>
+    %n = arith.index_cast %rows : index to i32
+    %gap = sm90.has_gap %iv[%c0 for 64] below %n : memref<?xi32, strided<[1]>>
+    %once = arith.constant 1.0 : f32
+    %twice = arith.constant 2.0 : f32
+    %factor = arith.select %gap, %twice, %once : f32
+    %factors = sm90.splat %factor : f32 -> tensor<64xf32, #sm90.rows>
+    %counted = arith.mulf %r, %factors : tensor<64xf32, #sm90.rows>
+    sm90.store %counted, %sv[%c0] : tensor<64xf32, #sm90.rows>, memref<64xf32, strided<[1]>>
     %o16 = arith.truncf %acc : tensor<64x128xf32, #half> to tensor<64x128xbf16, #half>
     sm90.store_shared %o16, %ot : tensor<64x128xbf16, #half>, !tile
     sm90.named_barrier arrive 8 warps 12
