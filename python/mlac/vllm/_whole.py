@@ -18,6 +18,7 @@ from .._runtime import Package
 from ._kernels import PACKAGE_VARIABLE, Steps
 from ._module import layer_package
 
+
 def load_layer(config: Mapping[str, Any], heads: int, target: str, *, dtype: str, block_size: int,
                scale: float) -> Package:
     """The package of a layer: compiled, or the one that MLAC_VLLM_PACKAGE names."""
