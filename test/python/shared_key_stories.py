@@ -68,9 +68,7 @@ class StoryTest(ServedTest):
         sequences = [served.engine.sequence() for _ in steps[0][1]]
         compared = skipped = 0
         for function, counts in steps:
-            starts = [len(sequence) for sequence in sequences]
-            rows = np.concatenate([np.arange(start, start + count)
-                                   for start, count in zip(starts, counts)])
+            starts, rows = layers.next_rows(sequences, counts)
             output, _ = served.step(sequences, counts, story[rows], function,
                                     selected[rows] if given else None)
             clear = np.ones(len(rows), bool)

@@ -121,6 +121,13 @@ def get(buffer):
     return buffer.view(torch.int16).cpu().numpy().view(np.uint16)
 
 
+def next_rows(sequences, counts):
+    """Where sequences that all follow one story are in it, and the rows that come next of each."""
+    starts = [len(sequence) for sequence in sequences]
+    return starts, np.concatenate([np.arange(start, start + count)
+                                   for start, count in zip(starts, counts)])
+
+
 class Served:
     """An engine of a sparse layer whose requests all follow one sequence of hidden states."""
 

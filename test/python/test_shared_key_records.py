@@ -61,9 +61,7 @@ class RecordTest(ServedTest):
             served = self.serve(package, weights, "bf16", config["index_topk"])
             sequences = [served.engine.sequence() for _ in STEPS[0][1]]
             for function, counts in STEPS:
-                starts = [len(sequence) for sequence in sequences]
-                rows = np.concatenate([np.arange(start, start + count)
-                                       for start, count in zip(starts, counts)])
+                starts, rows = layers.next_rows(sequences, counts)
                 output, _ = served.step(sequences, counts, story[rows], function,
                                         selected[rows] if given else None)
                 self.assertLess(layers.judge_output(output, expected[rows], "bf16"), 1,

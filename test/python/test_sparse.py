@@ -72,10 +72,8 @@ class ServedTest(unittest.TestCase):
         scores = layers.quantised_scores(shape, indexer, weights, story)
         sequences = [served.engine.sequence() for _ in steps[0][1]]
         for function, counts in steps:
-            starts = [len(sequence) for sequence in sequences]
+            starts, rows = layers.next_rows(sequences, counts)
             place = f"{name}, {function} of {counts} behind {starts}"
-            rows = np.concatenate([np.arange(start, start + count)
-                                   for start, count in zip(starts, counts)])
             output, selected = served.step(sequences, counts, story[rows], function,
                                            wants_selection=True)
             wrong = layers.judge_selection(selected, scores[rows], rows + 1, config["index_topk"],

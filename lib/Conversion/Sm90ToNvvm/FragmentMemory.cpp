@@ -169,16 +169,21 @@ static Int getVectorIndex(ImplicitLocOpBuilder &b, const Kernel &kernel, RankedT
          (reg / 2 * sm90::kColumnGroup + reg % 2);
 }
 
+/// The first element of a view's row; 0 where it is outside, which is not read.
+static Value loadElement(ImplicitLocOpBuilder &b, const Kernel &kernel, const View &view,
+                         const Row &row) {
+  Value address = getElementAddress(b, view.base, view.elementType, row.offset);
+  return LLVM::LoadOp::create(b, view.elementType, selectOf(b, row.inside, address, kernel.zeros));
+}
+
 /// Loads the elements of a row or column vector that a thread holds.
 static SmallVector<Value> emitVectorLoad(ImplicitLocOpBuilder &b, const Kernel &kernel,
                                          RankedTensorType type, const View &view, Value offset) {
   SmallVector<Value> registers;
   for (int64_t reg = 0; reg < getRegisterCount(type); ++reg) {
     Int index = Int(b, offset) + toI64(b, getVectorIndex(b, kernel, type, reg));
-    Row row = getViewRow(b, view, index, view.sizes.size() == 2);
-    Value address = getElementAddress(b, view.base, view.elementType, row.offset);
     registers.push_back(
-        LLVM::LoadOp::create(b, view.elementType, selectOf(b, row.inside, address, kernel.zeros)));
+        loadElement(b, kernel, view, getViewRow(b, view, index, view.sizes.size() == 2)));
   }
   return registers;
 }
@@ -300,7 +305,6 @@ struct Load : public KernelPattern<sm90::LoadOp> {
   }
 };
 
-/// Entries outside of the list are exchanged for one that is there, and count as gaps.
 struct HasGap : public KernelPattern<sm90::HasGapOp> {
   using KernelPattern::KernelPattern;
   LogicalResult matchAndRewrite(sm90::HasGapOp op, OneToNOpAdaptor adaptor,
@@ -312,10 +316,8 @@ struct HasGap : public KernelPattern<sm90::HasGapOp> {
     Value isNamed;
     for (int64_t entry = 0; entry < op.getBlock(); entry += kWarpThreads) {
       Row row = getViewRow(b, list, first + entry, /*inGroups=*/false);
-      Value address = getElementAddress(b, list.base, list.elementType, row.offset);
-      Value number =
-          LLVM::LoadOp::create(b, list.elementType, selectOf(b, row.inside, address, kernel.zeros));
-      Value isBelow = compare(b, arith::CmpIPredicate::ult, number, adaptor.getRows()[0]);
+      Value isBelow = compare(b, arith::CmpIPredicate::ult, loadElement(b, kernel, list, row),
+                              adaptor.getRows()[0]);
       isNamed = andOf(b, isNamed, andOf(b, row.inside, isBelow));
     }
     Value isGap = compare(b, arith::CmpIPredicate::eq, isNamed,
