@@ -151,15 +151,18 @@ Step Machine::runRoleAny(Warpgroup &warpgroup, RoleAnyOp op) {
 Step Machine::write(Operation *op, const View &view, char *target, const char *bytes) {
   int64_t elementBytes = getElementBytes(view.elementType);
   std::vector<uint32_t> &cells = writers[view.data];
-  cells.resize(view.bytes / elementBytes);
-  uint32_t &writer = cells[(target - view.data) / elementBytes];
+  cells.resize(view.bytes);
+  // Of each byte: views of one buffer may have elements of different types.
+  llvm::MutableArrayRef<uint32_t> own(&cells[target - view.data], elementBytes);
   const auto &grid = options.grid;
   uint32_t self = 1 + position[0] + grid[0] * (position[1] + grid[1] * position[2]);
-  if (writer != 0 && writer != self && memcmp(target, bytes, elementBytes) != 0)
+  auto isOther = [&](uint32_t writer) { return writer != 0 && writer != self; };
+  auto *other = llvm::find_if(own, isOther);
+  if (other != own.end() && memcmp(target, bytes, elementBytes) != 0)
     return fail(Defect::Race, op,
                 "writes element " + Twine((target - view.data) / elementBytes) +
-                    " of a buffer, where CTA " + Twine(writer - 1) + " wrote another value");
-  writer = self;
+                    " of a buffer, where CTA " + Twine(*other - 1) + " wrote another value");
+  llvm::fill(own, self);
   memcpy(target, bytes, elementBytes);
   return Step::Advanced;
 }

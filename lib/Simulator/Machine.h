@@ -313,7 +313,7 @@ private:
   llvm::DenseMap<mlir::Operation *, int> owners; ///< first owner number of allocs and rings
 
   bool isDependent = false;                              ///< the kernel waits for those before it
-  std::map<const char *, std::vector<uint32_t>> writers; ///< CTA + 1 of each element of a buffer
+  std::map<const char *, std::vector<uint32_t>> writers; ///< CTA + 1 of each byte of a buffer
 
   // State of the CTA that runs.
   std::array<int64_t, 3> position;

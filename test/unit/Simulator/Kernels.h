@@ -30,7 +30,8 @@ namespace mlac::test {
 
 using Bits = std::vector<uint16_t>; // bf16
 using Codes = std::vector<uint8_t>; // e4m3
-using Data = std::variant<Bits, Codes, std::vector<float>, std::vector<int32_t>, int64_t, float>;
+using Data = std::variant<Bits, Codes, std::vector<float>, std::vector<int32_t>,
+                          std::vector<int64_t>, int64_t, float>;
 
 inline float toFloat(uint16_t bits) {
   uint32_t wide = uint32_t(bits) << 16;
