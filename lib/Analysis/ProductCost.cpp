@@ -121,10 +121,8 @@ int64_t mlac::chooseDepthParts(const ProductShape &shape, const TileShapes &tile
   return best;
 }
 
-bool mlac::isTooNarrow(const ProductShape &shape, const TileShapes &tiles,
-                       const TargetDescription &target) {
-  int64_t parts = chooseDepthParts(shape, tiles, target);
-  return countPrograms(shape, parts) < target.tuning.busyPrograms;
+bool mlac::isTooNarrow(const ProductShape &shape, const TargetDescription &target) {
+  return countPrograms(shape, /*parts=*/1) < target.tuning.busyPrograms;
 }
 
 int64_t mlac::balanceDepthParts(const ProductShape &shape, int64_t parts, const TileShapes &tiles,

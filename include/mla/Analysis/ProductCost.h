@@ -85,9 +85,8 @@ int64_t chooseDepthParts(const ProductShape &shape, const TileShapes &tiles,
                          const TargetDescription &target);
 
 /// Whether the programs of a product of few rows, computed columns first, leave much of the
-/// machine idle however its depth is cut.
-bool isTooNarrow(const ProductShape &shape, const TileShapes &tiles,
-                 const TargetDescription &target);
+/// machine idle. (A product alone has the whole depth in each.)
+bool isTooNarrow(const ProductShape &shape, const TargetDescription &target);
 
 /// `parts`, or more where the last turn of programs would be nearly empty: the fewest for which a
 /// multiprocessor's turns take the least of the depth. With 36 tiles on 132 multiprocessors four

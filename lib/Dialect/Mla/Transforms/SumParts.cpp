@@ -149,8 +149,8 @@ private:
     if (!canCut(other, shapes()) || product.columns % mlac::SwappedTile::kColumns != 0)
       return false;
     int64_t joint = chooseParts({product.columns + other.columns(), product.depth});
-    return joint > 1 && (other.isLatent() ||
-                         mlac::isTooNarrow({other.columns(), product.depth}, shapes(), machine));
+    return joint > 1 &&
+           (other.isLatent() || mlac::isTooNarrow({other.columns(), product.depth}, machine));
   }
 
   /// `first` alone, or with others, if that leads to several parts.

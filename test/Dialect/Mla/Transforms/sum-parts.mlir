@@ -43,17 +43,17 @@ func.func @both(%x: !x, %v: tensor<1536x7168xbf16>, %h: tensor<1536xbf16>, %w: t
 // CHECK-NEXT: mla.project %{{.*}} tensor<64x7168xbf16>
 // CHECK-NEXT: mla.yield
 // CHECK-NEXT: }
-// CHECK-NEXT: mla.project %{{.*}} tensor<4096x7168xbf16>
+// CHECK-NEXT: mla.project %{{.*}} tensor<7168x7168xbf16>
 // CHECK-NEXT: mla.project %{{.*}} bias
 func.func @index(%x: !x, %v: tensor<1536x7168xbf16>, %h: tensor<1536xbf16>, %k: tensor<128x7168xbf16>,
-                 %w: tensor<64x7168xbf16>, %wide: tensor<4096x7168xbf16>, %b: tensor<64xbf16>)
-    -> (tensor<?x1536xbf16>, tensor<?x128xbf16>, tensor<?x64xbf16>, tensor<?x4096xbf16>, tensor<?x64xbf16>) {
+                 %w: tensor<64x7168xbf16>, %wide: tensor<7168x7168xbf16>, %b: tensor<64xbf16>)
+    -> (tensor<?x1536xbf16>, tensor<?x128xbf16>, tensor<?x64xbf16>, tensor<?x7168xbf16>, tensor<?x64xbf16>) {
   %cq = mla.latent_project %x, %v, %h eps 1.0 : !x, tensor<1536x7168xbf16>, tensor<1536xbf16> -> tensor<?x1536xbf16>
-  %a = mla.project %x, %wide : !x, tensor<4096x7168xbf16> -> tensor<?x4096xbf16>
+  %a = mla.project %x, %wide : !x, tensor<7168x7168xbf16> -> tensor<?x7168xbf16>
   %key = mla.project %x, %k : !x, tensor<128x7168xbf16> -> tensor<?x128xbf16>
   %head = mla.project %x, %w : !x, tensor<64x7168xbf16> -> tensor<?x64xbf16>
   %biased = mla.project %x, %w bias(%b : tensor<64xbf16>) : !x, tensor<64x7168xbf16> -> tensor<?x64xbf16>
-  return %cq, %key, %head, %a, %biased : tensor<?x1536xbf16>, tensor<?x128xbf16>, tensor<?x64xbf16>, tensor<?x4096xbf16>, tensor<?x64xbf16>
+  return %cq, %key, %head, %a, %biased : tensor<?x1536xbf16>, tensor<?x128xbf16>, tensor<?x64xbf16>, tensor<?x7168xbf16>, tensor<?x64xbf16>
 }
 
 // Alone: 9 tiles, cut as often as the machine's sums allow and the depth's blocks of 128 divide.
