@@ -8,15 +8,18 @@
     python3 bench/overlap.py run DIR       # needs a GPU and torch
 
 Both packages of a layer have the same weights and are fed the same tokens, and their outputs must be
-the same to the bit; graphs of a step alternate in one process.
+the same to the bit; steps alternate in one process, captured as graphs, and, as *eager*, launched by
+the host one behind the other.
 """
 
 import json
 import os
 import pathlib
 import shutil
+import statistics
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path += [str(ROOT / "python"), str(ROOT / "bench/decode")]
@@ -25,9 +28,10 @@ import program  # noqa: E402
 
 CONFIGS = ROOT / "test/data/configs"
 LAYERS = {"v32_tp8": ["deepseek_v32.json", "--tp=8"], "v32_tp1": ["deepseek_v32.json"],
+          "v4_window": ["deepseek_v4.json", "--layer=0"],
           "v4_selected": ["deepseek_v4.json", "--layer=2"],
           "v4_all": ["deepseek_v4.json", "--layer=3"]}
-MODES = {"one": [], "two": ["--overlap-tokens=1024"]}
+MODES = {"one": ["--overlap-tokens=0"], "two": ["--overlap-tokens=1024"]}
 
 
 def build(options):
@@ -66,6 +70,22 @@ class Layer:
 
         self.plan.run_bound(stream=torch.cuda.current_stream(), hidden=self.hidden,
                             output=self.output)
+
+
+def time_eager(layers, rounds, steps=50):
+    """Seconds of a step that the host launches, by mode: the median of turns of `steps`."""
+    import torch
+
+    times = {mode: [] for mode in layers}
+    for _ in range(rounds):
+        for mode, layer in layers.items():
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(steps):
+                layer.launch()
+            torch.cuda.synchronize()
+            times[mode].append((time.perf_counter() - begin) / steps)
+    return {mode: statistics.median(turns) for mode, turns in times.items()}
 
 
 def random_weights(package):
@@ -111,10 +131,12 @@ def run(options):
             run_rounds(contestants, options.rounds)
             replayed = bool((layers["two"].output.view(torch.int16) == one).all())
             times = {c.name: c.median * 1e6 for c in contestants}
+            eager = {m: t * 1e6 for m, t in time_eager(layers, options.rounds).items()}
             rows.append({"layer": name, "batch": batch, "context": options.context, "us": times,
-                         "same": same, "replayed": replayed, "finite": finite})
+                         "eager_us": eager, "same": same, "replayed": replayed, "finite": finite})
             print(f"{name:12} batch {batch:4} one stream {times['one']:7.1f} us  two "
-                  f"{times['two']:7.1f} us  {times['one'] / times['two']:.3f}  "
+                  f"{times['two']:7.1f} us  {times['one'] / times['two']:.3f}  eager "
+                  f"{eager['one']:7.1f} {eager['two']:7.1f} {eager['one'] / eager['two']:.3f}  "
                   f"{'same bits' if same and replayed else 'OTHER BITS'}"
                   f"{'' if finite else ' NOT FINITE'}", flush=True)
             contestants = None
@@ -128,7 +150,7 @@ def run(options):
 def main():
     parser = program.make_parser(__doc__)
     parser.add_argument("--layers", nargs="*", choices=LAYERS, default=list(LAYERS))
-    parser.add_argument("--batch", nargs="*", type=int, default=[1, 16, 64])
+    parser.add_argument("--batch", nargs="*", type=int, default=[1, 16, 64, 128, 256])
     parser.add_argument("--context", type=int, default=2100, help="beyond index_topk")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--out", type=pathlib.Path, help="raw numbers as JSON")

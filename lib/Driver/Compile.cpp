@@ -116,7 +116,7 @@ std::string mlac::describeOptions(ModuleOp module, const CompileOptions &options
     stream << " --separate-heads=" << options.separateHeads;
   if (options.scoresBudget != mla::kScoresBudget)
     stream << " --scores-budget=" << options.scoresBudget;
-  if (options.overlapTokens != 0)
+  if (options.overlapTokens >= 0)
     stream << " --overlap-tokens=" << options.overlapTokens;
   if (options.numSplits != 0)
     stream << " --num-splits=" << options.numSplits;
@@ -183,7 +183,8 @@ static void setOptions(LowerToTileOptions &lowering, const std::string &target,
   lowering.sparseMode = options.sparseMode;
   lowering.separateHeads = options.separateHeads;
   lowering.scoresBudget = options.scoresBudget;
-  lowering.overlapTokens = options.overlapTokens;
+  lowering.overlapTokens = options.overlapTokens >= 0 ? options.overlapTokens
+                                                      : getMachineOf(target).tuning.overlapTokens;
   lowering.numSplits = options.numSplits;
   lowering.schedule = options.schedule;
   for (const std::string &option : options.scheduleOptions)

@@ -43,6 +43,9 @@ static constexpr Tuning kH200Tuning = {
     // Loads of all of them are in flight together, and a program's start and end are paid
     // for once (bench/cache, 2^15 rows of 512 + 64).
     .latentRowsTogether = 4,
+    // Of 12 layers and batches of up to 64 tokens all gain (1.04 to 1.26 in graphs), of those with
+    // 128 one loses a tenth (bench/overlap.py).
+    .overlapTokens = 64,
     // More are never full: two stream at full rate (Stream/Stream.h).
     .streamStages = 4,
     // Products start on a quarter of a 512-column latent, and a block costs five waits.

@@ -158,9 +158,9 @@ static cl::opt<int64_t>
                  cl::desc("Memory of an indexer's scores: steps with more make them and select in "
                           "slices of their tokens, of 64 at least (256 MiB)"));
 static cl::opt<int64_t>
-    overlapTokens("overlap-tokens", cl::init(0), cl::value_desc("n"), cl::cat(attentionCategory),
+    overlapTokens("overlap-tokens", cl::init(-1), cl::value_desc("n"), cl::cat(attentionCategory),
                   cl::desc("Steps of at most so many tokens run launches that do not wait for each "
-                           "other on two streams (0: none do)"));
+                           "other on two streams; 0: none do (64 on GPUs)"));
 static cl::opt<int64_t>
     numSplits("num-splits", cl::init(0), cl::value_desc("n"), cl::cat(attentionCategory),
               cl::desc("Splits of the KV range; 0: from the batch and the machine"));
@@ -402,7 +402,7 @@ static bool readOptions(CompileOptions &options) {
   if (scoresBudget < 1)
     return fail("--scores-budget: expected at least 1 byte, got " +
                 llvm::Twine(scoresBudget.getValue()));
-  if (overlapTokens < 0)
+  if (overlapTokens.getNumOccurrences() > 0 && overlapTokens < 0)
     return fail("--overlap-tokens: expected at least 0 tokens, got " +
                 llvm::Twine(overlapTokens.getValue()));
   if (separateHeads < 1)

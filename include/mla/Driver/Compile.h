@@ -88,8 +88,9 @@ struct CompileOptions {
   int64_t separateHeads = mlir::mla::kSeparateHeads;
   /// Bytes of an indexer's scores, beyond which they are made in slices.
   int64_t scoresBudget = mlir::mla::kScoresBudget;
-  /// Tokens of a step, up to which launches that do not wait for each other run on two streams.
-  int64_t overlapTokens = 0;
+  /// Tokens of a step, up to which launches that do not wait for each other run on two streams; 0:
+  /// never; negative: as the machine likes it (Tuning::overlapTokens).
+  int64_t overlapTokens = -1;
   int64_t numSplits = 0; ///< 0: from the batch and the machine
   /// "auto" or a schedule of attention kernels, and forced parameters, key=value.
   std::string schedule = "auto";

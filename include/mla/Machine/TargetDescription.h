@@ -74,6 +74,9 @@ struct Tuning {
   int64_t stagedRows = 0;
   /// From so many rows on `latentRowsTogether` of them are appended by one program.
   int64_t manyLatentRows = 0, latentRowsTogether = 0;
+  /// Tokens of a step up to which launches that do not wait for each other run on two streams; 0:
+  /// never.
+  int64_t overlapTokens = 0;
   /// The stream schedule: stages of its ring, at most, columns of keys that one barrier
   /// announces, and registers of a thread that its output may take.
   int64_t streamStages = 0, streamPartColumns = 0, streamOutputRegisters = 0;

@@ -205,7 +205,7 @@ def TileOverlapLaunches : Pass<"tile-overlap-launches", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"tokens", "tokens", "int64_t", "1024", "of a step, up to which launches run beside others">,
-    Option<"least", "least", "int64_t", "2", "launches that the smaller side has at least">];
+    Option<"least", "least", "int64_t", "3", "launches that the smaller side has at least">];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tile::TileDialect"];
 }
 
