@@ -285,7 +285,7 @@ Value SharedKeyLayer::buildIndexQuery() {
 /// [T]: entries whose last token is not behind a token.
 Value SharedKeyLayer::countEntries() {
   return mla::SeenKeysOp::create(builder, loc, tokens({}, builder.getI32Type()), /*keys=*/Type(),
-                                 batch, /*window=*/0, shared.every)
+                                 batch, /*window=*/0, shared.every, /*cache=*/Value())
       .getCount();
 }
 
@@ -335,7 +335,7 @@ Value SharedKeyLayer::buildAttention(Value query) {
                                          /*workspace_starts=*/Value());
   };
   auto seen = mla::SeenKeysOp::create(builder, loc, counts, listType(shared.window), batch,
-                                      shared.window, /*every=*/1);
+                                      shared.window, /*every=*/1, /*cache=*/Value());
   Value rows = rowsOf(seen.getKeys(), window), far, farCount, farCache;
   if (shared.selectsEntries()) {
     far = rowsOf(selected ? selected : buildSelection(), entries);
@@ -345,7 +345,7 @@ Value SharedKeyLayer::buildAttention(Value query) {
     int64_t most =
         llvm::alignTo(llvm::divideCeil(getSupportedLength(config), shared.every), kListAlignment);
     auto all = mla::SeenKeysOp::create(builder, loc, counts, listType(most), batch, /*window=*/0,
-                                       shared.every);
+                                       shared.every, /*cache=*/Value());
     far = rowsOf(all.getKeys(), entries);
     farCount = all.getCount();
   }

@@ -50,9 +50,9 @@ static constexpr TileShapes kCpuShapes = {
 // 145: 3 CTAs of an SM have 96 KiB in flight. A step of the simple schedule does not
 // overlap its loads with its products, so steps load as much as lets several CTAs
 // share the 227 KiB of an SM: 48 KiB. Products of few rows are bound by the weights, so
-// their rows are padded to one of three numbers, each of which is a kernel to compile. Selection: 128
-// programs took 9.5 us for a row of 131072 scores where 64 took 9.8; four CTAs of 256 threads beat one of 1024 for
-// 4096 rows of 8192 (105 to 218 us; prototypes).
+// their rows are padded to one of three numbers, each of which is a kernel to compile. Selection:
+// 128 programs took 9.5 us for a row of 131072 scores where 64 took 9.8; four CTAs of 256 threads
+// beat one of 1024 for 4096 rows of 8192 (105 to 218 us; prototypes).
 static constexpr TileShapes kSm90Shapes = {
     .few = {.rows = 64, .columns = 32, .depth = 256},
     .many = {.rows = 64, .columns = 128, .depth = 128},
@@ -97,9 +97,14 @@ int64_t TileShapes::rowsFor(int64_t available) const {
 
 /// Groups of 8 are what a tile in registers is made of; 256 are 128 registers of a thread.
 int64_t TileShapes::foldedColumns(int64_t width) const {
+  return foldedColumns(llvm::ArrayRef(width));
+}
+
+int64_t TileShapes::foldedColumns(llvm::ArrayRef<int64_t> widths) const {
   constexpr int64_t group = 8, most = 256;
   for (int64_t columns = group; columns <= most; columns += group)
-    if (width % columns == 0 && width / columns <= rows)
+    if (llvm::all_of(
+            widths, [&](int64_t width) { return width % columns == 0 && width / columns <= rows; }))
       return columns;
   return 0;
 }
@@ -116,6 +121,14 @@ int64_t SwappedTile::blockDepth(int64_t width) const {
 int64_t TileShapes::accumulatorWidth(int64_t width) const {
   int64_t padded = paddedWidth(width);
   return padded <= narrowColumns ? padded : llvm::alignTo(padded, wideMultiple);
+}
+
+int64_t mlac::findRowBlock(const TileShapes &shapes, int64_t columns) {
+  constexpr int64_t most = 1024;
+  for (int64_t block = most; block > 0; block -= kWidthMultiple)
+    if (columns % block == 0 && shapes.canHoldRow(block))
+      return block;
+  return 0;
 }
 
 int64_t mlac::blockWidth(int64_t width, int64_t limit) {

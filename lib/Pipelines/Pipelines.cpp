@@ -76,6 +76,10 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   mla::MlaFuseIndexerOptions fuseIndexer;
   fuseIndexer.target = options.target;
   passes.addPass(mla::createMlaFuseIndexer(fuseIndexer));
+  // Behind the indexer's, whose keys have a norm of their own.
+  mla::MlaFuseRowsOptions fuseRows;
+  fuseRows.target = options.target;
+  passes.addPass(mla::createMlaFuseRows(fuseRows));
   passes.addPass(mla::createMlaSliceScores(mla::MlaSliceScoresOptions{options.scoresBudget}));
   mla::MlaSumPartsOptions sumParts;
   sumParts.target = options.target;

@@ -91,6 +91,11 @@ struct TileShapes {
   /// as such a tile: its columns, or 0 where none can hold the row.
   int64_t foldedColumns(int64_t width) const;
   bool canHoldRow(int64_t width) const { return isRowCountFixed && foldedColumns(width) != 0; }
+  /// Columns of tiles of which each holds a part of a row; 0 where there are none for all of them.
+  int64_t foldedColumns(llvm::ArrayRef<int64_t> widths) const;
+  bool canHoldRow(llvm::ArrayRef<int64_t> widths) const {
+    return isRowCountFixed && foldedColumns(widths) != 0;
+  }
 
   /// The width of an accumulator, and of the tile of values it is formed from,
   /// for `width` columns.
@@ -113,6 +118,11 @@ inline constexpr int64_t kSides = 2;
 inline int64_t paddedWidth(int64_t width) {
   return (width + kWidthMultiple - 1) / kWidthMultiple * kWidthMultiple;
 }
+
+/// The widest part that a program holds of rows of `columns` elements, and that divides them, or
+/// 0. A warp of 16-byte accesses takes 128 columns of f32, a program of four warps two of them
+/// for each part of a sum.
+int64_t findRowBlock(const TileShapes &shapes, int64_t columns);
 
 /// The widest tile of at most `limit` columns for blocks of `width` columns:
 /// it divides `width` where it can without becoming less than a quarter of

@@ -135,6 +135,14 @@ func.func @seen_keys_c2(%b: !mla.batch) {
 
 // -----
 
+func.func @seen_keys_c4(%b: !mla.batch, %c: !mla.cache<page_size = 64, fields = [latent: 32], element = bf16>) {
+  // expected-error @+1 {{expected a pool with keys alone}}
+  %0 = mla.seen_keys %b window 8 in %c : !mla.batch in !mla.cache<page_size = 64, fields = [latent: 32], element = bf16> -> tensor<?xi32>
+  return
+}
+
+// -----
+
 func.func @seen_keys_c3(%b: !mla.batch) attributes {mla.decode_threshold = 1 : i64} {
   %d = mla.batch_part %b decodes : !mla.batch -> !mla.batch
   // expected-error @+1 {{expected the batch of a step, got a part of one}}

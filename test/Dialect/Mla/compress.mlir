@@ -36,6 +36,8 @@ func.func @scopes(%q: tensor<?x64x512xbf16>, %far: tensor<?x512xi32>, %sink: ten
                   %b: !mla.batch, %splits: index) {
   // CHECK: mla.seen_keys %{{.*}} window 128 : <query_len = ?> -> tensor<?xi32>, tensor<?x128xi32>
   %n, %near = mla.seen_keys %b window 128 : !mla.batch -> tensor<?xi32>, tensor<?x128xi32>
+  // CHECK: mla.seen_keys %{{.*}} window 128 in %{{.*}} : <query_len = ?> in !mla.cache<{{.*}}> -> tensor<?xi32>, tensor<?x128xi32>
+  %count, %rows = mla.seen_keys %b window 128 in %w : !mla.batch in !window -> tensor<?xi32>, tensor<?x128xi32>
   // CHECK: mla.seen_keys %{{.*}} every 4 : <query_len = ?> -> tensor<?xi32>{{$}}
   %m = mla.seen_keys %b every 4 : !mla.batch -> tensor<?xi32>
   // CHECK: mla.sparse_attention {{.*}} beside(%{{.*}}, %{{.*}}, %{{.*}} : tensor<?x512xi32>, tensor<?xi32>, !mla.cache<{{.*}} tokens_per_row = 4>) scale

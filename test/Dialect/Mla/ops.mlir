@@ -107,6 +107,22 @@ func.func @index_rows(%k: tensor<?x128xbf16>, %g: tensor<128xf32>, %u: tensor<12
   return
 }
 
+// CHECK-LABEL: func @rows
+func.func @rows(%q: tensor<?x4x512xbf16>, %x: tensor<?x512xf32>, %g: tensor<512xf32>, %v: tensor<?x64xf32>, %p: tensor<4x64xf32>, %table: tensor<?x64xf32>,
+                %batch: !mla.batch, %latents: !mla.cache<page_size = 64, fields = [latent: 512], element = bf16, rope_order = interleaved>, %states: !mla.cache<page_size = 4, fields = [key: 64, value: 64], element = f32, format = "kv_nhd">) {
+  // CHECK: mla.norm_rope %{{.*}} eps 1.000000e+00 rope %{{.*}}, %{{.*}} with <order = interleaved, {{.*}}> offset 448 : tensor<?x4x512xbf16> rope tensor<?x64xf32>, <query_len = ?> -> tensor<?x4x512xbf16>
+  %0 = mla.norm_rope %q eps 1.0 rope %table, %batch with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> offset 448 : tensor<?x4x512xbf16> rope tensor<?x64xf32>, !mla.batch -> tensor<?x4x512xbf16>
+  // CHECK: mla.norm_rope %{{.*}} gamma(%{{.*}} : tensor<512xf32>) eps 1.000000e+00 rope
+  %1 = mla.norm_rope %x gamma(%g : tensor<512xf32>) eps 1.0 rope %table, %batch with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> offset 0 : tensor<?x512xf32> rope tensor<?x64xf32>, !mla.batch -> tensor<?x512xbf16>
+  // CHECK: mla.rope_append %{{.*}} rope %{{.*}} with <order = interleaved, {{.*}}> offset 448 into %{{.*}}, %{{.*}} : tensor<?x512xf32> rope tensor<?x64xf32> into <page_size = 64, {{.*}}>, <query_len = ?>
+  %2 = mla.rope_append %x rope %table with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> offset 448 into %latents, %batch : tensor<?x512xf32> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [latent: 512], element = bf16, rope_order = interleaved>, !mla.batch
+  // CHECK: mla.rope_append %{{.*}} gamma(%{{.*}} : tensor<512xf32>) eps 1.000000e+00 rope %{{.*}} offset 448 every 4 into
+  %3 = mla.rope_append %x gamma(%g : tensor<512xf32>) eps 1.0 rope %table with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> offset 448 every 4 into %2, %batch : tensor<?x512xf32> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [latent: 512], element = bf16, rope_order = interleaved>, !mla.batch
+  // CHECK: mla.bias_append %{{.*}}, %{{.*}} bias %{{.*}} into %{{.*}}, %{{.*}} : tensor<?x64xf32>, tensor<?x64xf32> bias tensor<4x64xf32> into <page_size = 4, {{.*}}>, <query_len = ?>
+  %4 = mla.bias_append %v, %v bias %p into %states, %batch : tensor<?x64xf32>, tensor<?x64xf32> bias tensor<4x64xf32> into !mla.cache<page_size = 4, fields = [key: 64, value: 64], element = f32, format = "kv_nhd">, !mla.batch
+  return
+}
+
 // CHECK-LABEL: func @sum_parts
 func.func @sum_parts(%h: tensor<?x7168xbf16>, %w_q: tensor<1536x7168xbf16>, %gamma_q: tensor<1536xbf16>,
                      %w: tensor<576x7168xbf16>, %gamma: tensor<512xbf16>, %table: tensor<?x64xf32>,

@@ -7,12 +7,15 @@
 //===----------------------------------------------------------------------===//
 //
 // A program has a token and a block of its list. Where the list begins and how long it is are
-// scalars; entry k is `first + k`.
+// scalars; entry k is `first + k`, or the pool's row of it. A block is a row of a tile, or, of rows
+// of a pool, the whole tile (RowKernel.h), so that no thread looks up what is not stored.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Plan/Lowerings.h"
 #include "Plan/PagedPool.h"
+#include "Plan/PositionRows.h"
+#include "Rows/RowKernel.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -32,33 +35,65 @@ public:
       return;
     TensorRef keys = step.allocate(op.getKeys());
     width = keys.size(1);
-    block = blockWidth(width, step.shapes.columns);
     args.push_back(keys.buffer);
+    if (!op.getCache()) {
+      block = columns = blockWidth(width, step.shapes.columns);
+      return;
+    }
+    block = findRowBlock(step, width);
+    columns = step.shapes.foldedColumns(block);
+    rows = PositionRows::ofPlan(step, op.getCache(), op.getBatch());
+    llvm::append_range(args, rows->args());
+    // No token sees more.
+    longest = step.ceilDiv(step.dim(op.getBatch(), "max_seq_len"), every);
   }
   void launch();
 
 private:
-  enum Argument { kCounts, kTokens, kArrays, kKeys = kArrays + 3 };
+  enum Argument { kCounts, kTokens, kArrays, kKeys = kArrays + 3, kRows };
   void write(KernelBuilder &b, ValueRange args);
-  void writeKeys(KernelBuilder &b, Value keys, Value token, Value first, Value count);
+  void writeKeys(KernelBuilder &b, ValueRange args, Value token, Value first, Value count);
+  void store(KernelBuilder &b, Value tile, Value keys, Value token, Value column) const;
+  Value countBlocks();
 
   StepLowering &step;
-  int64_t window, every, tileRows, width = 0, block = 0;
+  int64_t window, every, tileRows, width = 0;
+  int64_t block = 0, columns = 0; // of a program's list, and of its tile
+  std::optional<PositionRows> rows;
+  Value longest;
   SmallVector<Value> args;
 };
 } // namespace
 
-void SeenKeysKernel::writeKeys(KernelBuilder &b, Value keys, Value token, Value first,
+/// Entries of a token's list from `column` on, as the program's tile has them.
+void SeenKeysKernel::store(KernelBuilder &b, Value tile, Value keys, Value token,
+                           Value column) const {
+  Value row = b.mul(token, width), zero = b.index(0);
+  if (!rows)
+    return b.store(tile, b.view(keys, row, {b.fixed(1), b.fixed(width)}, {b.fixed(0), b.fixed(1)}),
+                   {zero, column});
+  Value view = b.view(keys, b.extent(b.add(row, column)),
+                      {b.fixed(block / columns), b.fixed(columns)}, {b.fixed(columns), b.fixed(1)});
+  b.store(tile, view, {zero, zero});
+}
+
+void SeenKeysKernel::writeKeys(KernelBuilder &b, ValueRange args, Value token, Value first,
                                Value count) {
-  SmallVector<int64_t, 2> shape = {tileRows, block};
+  SmallVector<int64_t, 2> shape = {tileRows, columns};
   Value column = b.mul(b.programId(1), block);
-  Value view =
-      b.view(keys, b.mul(token, width), {b.fixed(1), b.fixed(width)}, {b.fixed(0), b.fixed(1)});
   auto splat = [&](Value value) { return b.splat(b.toI32(value), shape); };
   Value entry = arith::AddIOp::create(b, b.iota(1, shape), splat(column));
+  if (rows) {
+    Value row = arith::MulIOp::create(b, b.iota(0, shape), b.constantI32(shape, columns));
+    entry = arith::AddIOp::create(b, entry, row);
+  }
   Value isKey = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, entry, splat(count));
   Value key = arith::AddIOp::create(b, entry, splat(first));
-  b.store(b.select(isKey, key, b.constantI32(shape, -1)), view, {b.index(0), column});
+  if (rows) {
+    Value request = b.loadScalar(args[kArrays], token);
+    key = rows->inKernel(args.drop_front(kRows)).find(b, key, splat(request));
+  }
+  store(b, b.select(isKey, key, b.constantI32(shape, -1)), args[kKeys], token, column);
 }
 
 void SeenKeysKernel::write(KernelBuilder &b, ValueRange args) {
@@ -77,14 +112,27 @@ void SeenKeysKernel::write(KernelBuilder &b, ValueRange args) {
   if (width == 0)
     return writeCount();
   b.ifThen(b.isBelow(b.programId(1), b.index(1)), writeCount);
-  writeKeys(b, args[kKeys], token, first, count);
+  writeKeys(b, args, token, first, count);
+}
+
+Value SeenKeysKernel::countBlocks() {
+  if (width == 0)
+    return step.constant(1);
+  Value all = step.constant(llvm::divideCeil(width, block));
+  if (!rows || window > 0)
+    return all;
+  // One writes the count.
+  Value seen = arith::MaxSIOp::create(step.plan(), longest.getLoc(), step.ceilDiv(longest, block),
+                                      step.constant(1));
+  return arith::MinSIOp::create(step.plan(), longest.getLoc(), seen, all);
 }
 
 void SeenKeysKernel::launch() {
-  Value blocks = step.constant(width == 0 ? 1 : llvm::divideCeil(width, block));
-  step.launch(llvm::formatv("seen_keys_{0}_{1}", window, every).str(),
-              {args[kTokens], blocks, step.constant(1)}, args,
-              [&](KernelBuilder &b, ValueRange inner) { write(b, inner); });
+  Value blocks = countBlocks();
+  step.launch(
+      llvm::formatv("seen_{0}_{1}_{2}", rows ? "rows" : "keys", window, every).str(),
+      {args[kTokens], blocks, step.constant(1)}, args,
+      [&](KernelBuilder &b, ValueRange inner) { write(b, inner); }, step.chained());
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::SeenKeysOp op) {

@@ -11,7 +11,8 @@
 // Keys, a program for some tokens:      norm over all tiles, rotation, codes, to the token's slot
 // Queries, a program for some heads of a token:      rotation, codes; weight times scale
 //
-// Nothing is rounded before the codes.
+// Nothing is rounded before the codes. Few rows are a program each where it can hold them
+// (Rows/RotatedRow.cpp).
 //
 //===----------------------------------------------------------------------===//
 
@@ -124,7 +125,6 @@ void IndexKeys::write(KernelBuilder &b, ValueRange args) {
 }
 
 void IndexKeys::launch() {
-  step.forwardCache(op.getResult(), op.getCache());
   Value tokens = step.value(input.sizes[0]);
   SmallVector<Value> args = pool.args();
   args.append({input.buffer, weight.buffer, bias.buffer, table.buffer, step.value(table.sizes[0]),
@@ -137,7 +137,8 @@ void IndexKeys::launch() {
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::IndexAppendOp op) {
-  IndexKeys(step, op).launch();
+  step.forwardCache(op.getResult(), op.getCache());
+  lowerByRow(step, op, [&] { IndexKeys(step, op).launch(); });
   return success();
 }
 
@@ -154,6 +155,12 @@ public:
         codes(step.allocate(op.getCodes())), weights(step.allocate(op.getWeights())),
         row(op.getRope(), op.getOffset(), input.size(2)), heads(step, input) {}
   void launch();
+  IndexQueryOutputs outputs() {
+    return {codes, weights,
+            cache::ScaleRule{op.getRule() == mla::ScaleRule::PowerOfTwo,
+                             static_cast<float>(op.getAmaxFloor().convertToDouble()),
+                             static_cast<float>(op.getScaleFloor().convertToDouble())}};
+  }
 
 private:
   enum Argument { kInput, kHeadWeights, kTable, kLength, kPositions, kCodes, kWeights, kTokens };
@@ -199,10 +206,7 @@ void IndexQueries::write(KernelBuilder &b, ValueRange args) {
   row.rotatePairs(b, tiles,
                   loadPositionAngles(b, {args[kTable], args[kLength], row.half}, position, zero,
                                      b.fixed(input.size(1)), {heads.tileRows, row.half}));
-  cache::ScaleRule rule = {op.getRule() == mla::ScaleRule::PowerOfTwo,
-                           static_cast<float>(op.getAmaxFloor().convertToDouble()),
-                           static_cast<float>(op.getScaleFloor().convertToDouble())};
-  Value scale = chooseScales(b, rule, tiles);
+  Value scale = chooseScales(b, outputs().rule, tiles);
   for (auto [tile, run] : llvm::zip_equal(tiles, row.runs))
     b.store(divideToCodes(b, tile, scale), view(b, args, kCodes, codes, run), {first, zero});
   storeWeights(b, args, scale);
@@ -218,6 +222,7 @@ void IndexQueries::launch() {
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::IndexQueryOp op) {
-  IndexQueries(step, op).launch();
+  IndexQueries queries(step, op);
+  lowerByRow(step, op, queries.outputs(), [&] { queries.launch(); });
   return success();
 }

@@ -71,6 +71,21 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::RopeOp op);
 // CodedRope.cpp: where the result is codes
 mlir::LogicalResult lowerCodedRope(StepLowering &step, mlir::mla::RopeOp op);
 
+// RotatedRow.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::NormRopeOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::RopeAppendOp op);
+/// mla.rope of rows that a program can hold, some of whose channels pass through; false: none.
+bool lowerRopeByRow(StepLowering &step, mlir::mla::RopeOp op);
+/// An indexer's keys and queries by rows where these are few and a program can hold them, else what
+/// `many` launches.
+void lowerByRow(StepLowering &step, mlir::mla::IndexAppendOp op, llvm::function_ref<void()> many);
+struct IndexQueryOutputs {
+  TensorRef codes, weights;
+  cache::ScaleRule rule;
+};
+void lowerByRow(StepLowering &step, mlir::mla::IndexQueryOp op, const IndexQueryOutputs &to,
+                llvm::function_ref<void()> many);
+
 // GroupedAppend.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::GroupedAppendOp op);
 
@@ -109,7 +124,8 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::IndexAppendOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::IndexQueryOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::IndexScoresOp op);
 
-// Compress/AddPositionBias.cpp, Compress.cpp, SeenKeys.cpp
+// Compress/AddPositionBias.cpp, BiasAppend.cpp, Compress.cpp, SeenKeys.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::BiasAppendOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::AddPositionBiasOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::CompressOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::SeenKeysOp op);

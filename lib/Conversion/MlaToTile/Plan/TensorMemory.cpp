@@ -344,9 +344,9 @@ Value StepLowering::dynamicRows(Value tensor) {
             mla::GroupedAppendOp, mla::AbsorbedAttentionOp, mla::GroupedAttentionOp,
             mla::SparseAttentionOp, mla::LayerNormOp, mla::HadamardOp, mla::QuantizeOp,
             mla::RoundMxfp4Op, mla::CodedRowsOp, mla::IndexWeightsOp, mla::IndexQueryOp,
-            mla::IndexScoresOp, mla::MergeSplitsOp, mla::MergeOp, mla::ConvertLseOp,
-            tensor::ExtractSliceOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
-          [&](auto op) { return dynamicRows(op->getOperand(0)); })
+            mla::NormRopeOp, mla::IndexScoresOp, mla::MergeSplitsOp, mla::MergeOp,
+            mla::ConvertLseOp, tensor::ExtractSliceOp, tensor::ExpandShapeOp,
+            tensor::CollapseShapeOp>([&](auto op) { return dynamicRows(op->getOperand(0)); })
       .Case<mla::SumPartsOp>([&](auto op) { return dynamicRows(op.getYielded(result)); })
       .Case<scf::IfOp>([&](auto op) { return dynamicRows(op.thenYield().getOperand(index)); })
       .Case<scf::ForOp>([&](auto op) { return dynamicRows(op.getInitArgs()[index]); })

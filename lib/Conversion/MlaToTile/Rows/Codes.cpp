@@ -24,6 +24,11 @@ Value mlac::mla_to_tile::chooseScales(KernelBuilder &b, const cache::ScaleRule &
     Value most = b.reduceMax(b.zeroNan(b.absf(tile)));
     amax = amax ? b.maxf(amax, most) : most;
   }
+  return scalesOfLargest(b, rule, amax);
+}
+
+Value mlac::mla_to_tile::scalesOfLargest(KernelBuilder &b, const cache::ScaleRule &rule,
+                                         Value amax) {
   amax = b.minf(amax, b.like(amax, FLT_MAX));
   if (rule.amaxFloor > 0)
     amax = b.maxf(amax, b.like(amax, rule.amaxFloor));

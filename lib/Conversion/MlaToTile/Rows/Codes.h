@@ -27,6 +27,9 @@ inline constexpr cache::ScaleRule kActivationRule = {
 /// runtime).
 mlir::Value chooseScales(KernelBuilder &b, const cache::ScaleRule &rule, mlir::ValueRange wide);
 
+/// The scales of groups whose largest magnitudes are `amax`.
+mlir::Value scalesOfLargest(KernelBuilder &b, const cache::ScaleRule &rule, mlir::Value amax);
+
 /// The codes of rows `wide` divided by their scales [rows].
 mlir::Value divideToCodes(KernelBuilder &b, mlir::Value wide, mlir::Value scale);
 

@@ -9,8 +9,8 @@
 // What follows a latent projection, for one token:
 //
 //     [x | tail] = sum of the parts of its row
-//     latent = multiplier · gamma · RMSNorm(x)          to its tensor, as it is or as codes with
-//                                                       scales, or to the cache
+//     latent = multiplier · gamma · RMSNorm(x)          to its tensor or to the cache, as it is or
+//                                                       as codes with scales
 //     k_pe   = tail, rotated by the token's angles      as it is to its tensor, or rotated
 //                                                       to the cache
 //
@@ -51,7 +51,7 @@ private:
 
   /// A row on its way to the cache, and its place there; elements.
   struct Appended {
-    Value isInside, latentBase, ropeBase;
+    Value token, isInside, latentBase, scaleBase, ropeBase;
     Value latent, first, second, cos, sin;
   };
   RowKernel pairs(KernelBuilder &b) const;
@@ -59,8 +59,12 @@ private:
   void append(KernelBuilder &b, ValueRange args, int64_t count);
   Appended loadRow(KernelBuilder &b, ValueRange args, RowKernel &head, Value token);
   void find(KernelBuilder &b, const Pool &pool, Value slot, Appended &row);
-  void storeRow(KernelBuilder &b, const Pool &pool, RowKernel &head, Value gamma,
+  void storeRow(KernelBuilder &b, ValueRange args, RowKernel &head, Value gamma,
                 const Appended &row);
+  Value normaliseGroups(KernelBuilder &b, ValueRange args, RowKernel &groups, Value factor,
+                        Value token);
+  void appendCodes(KernelBuilder &b, ValueRange args, const Pool &pool, Value factor,
+                   const Appended &row);
   int64_t half() const { return target.append.getRope().getDim() / 2; }
   /// Columns from the first element of a pair to the second.
   int64_t distance() const { return isInterleaved() ? 1 : half(); }
@@ -121,13 +125,17 @@ void LatentRow::find(KernelBuilder &b, const Pool &pool, Value slot, Appended &r
   row.isInside = place.isInside;
   row.latentBase = pool.row(b, mlac::cache::Part::Latent, place.page, place.inPage);
   row.ropeBase = pool.row(b, mlac::cache::Part::Rope, place.page, place.inPage);
+  if (pool.type.isQuantized())
+    row.scaleBase = pool.row(b, mlac::cache::Part::Scale, place.page, place.inPage);
 }
 
 LatentRow::Appended LatentRow::loadRow(KernelBuilder &b, ValueRange args, RowKernel &head,
                                        Value token) {
   Pool pool = Pool::ofPlan(step, target.append.getCache()).inKernel(args.drop_front(2));
-  Value slots = args[5], positions = args[6], table = args[7];
+  auto behindPool = args.take_back(4); // the number of rows is the last
+  Value slots = behindPool[0], positions = behindPool[1], table = behindPool[2];
   Appended row;
+  row.token = token;
   find(b, pool, b.loadScalar(slots, token), row);
   Value angle = b.mul(b.loadScalar(positions, token), 2 * half());
   RowKernel pairs = this->pairs(b), angles(step, b, half());
@@ -139,30 +147,51 @@ LatentRow::Appended LatentRow::loadRow(KernelBuilder &b, ValueRange args, RowKer
   return row;
 }
 
-void LatentRow::storeRow(KernelBuilder &b, const Pool &pool, RowKernel &head, Value gamma,
+void LatentRow::storeRow(KernelBuilder &b, ValueRange args, RowKernel &head, Value gamma,
                          const Appended &row) {
-  Value memory = pool.memories[0].buffer; // the only one of rows as they are
+  using mlac::cache::Part;
+  Pool pool = Pool::ofPlan(step, target.append.getCache()).inKernel(args.drop_front(2));
   Value first = b.subf(b.mulf(row.first, row.cos), b.mulf(row.second, row.sin));
   Value second = b.addf(b.mulf(row.second, row.cos), b.mulf(row.first, row.sin));
   RowKernel pairs = this->pairs(b);
-  pairs.storeIf(row.isInside, first, memory, row.ropeBase, 0);
-  pairs.storeIf(row.isInside, second, memory, row.ropeBase, distance());
-  head.storeIf(row.isInside, normalise(b, head, row.latent, gamma), memory, row.latentBase, 0);
+  Value ropes = pool.find(Part::Rope).memory->buffer;
+  pairs.storeIf(row.isInside, first, ropes, row.ropeBase, 0);
+  pairs.storeIf(row.isInside, second, ropes, row.ropeBase, distance());
+  Value x = row.latent, factor = rmsScale(b, head.sum(b.mulf(x, x)), width, *norm);
+  if (pool.type.isQuantized())
+    return appendCodes(b, args, pool, factor, row);
+  head.storeIf(row.isInside, b.mulf(b.mulf(x, head.broadcast(factor)), gamma),
+               pool.find(Part::Latent).memory->buffer, row.latentBase, 0);
+}
+
+/// As rows of the pool's type are coded, which they are rounded to first.
+void LatentRow::appendCodes(KernelBuilder &b, ValueRange args, const Pool &pool, Value factor,
+                            const Appended &row) {
+  using mlac::cache::Part;
+  const mlac::cache::Format &format = pool.type.getLayout();
+  RowKernel groups(step, b, width, /*stride=*/1, format.scaleGroup);
+  Value y = normaliseGroups(b, args, groups, factor, row.token);
+  y = b.widen(b.narrow(y, pool.type.getElement()));
+  mlac::cache::ScaleRule rule = format.rule;
+  rule.isPowerOfTwo = pool.type.getScaleRule() == mla::ScaleRule::PowerOfTwo;
+  Value scales = chooseScales(b, rule, y);
+  groups.storeIf(row.isInside, divideToCodes(b, y, scales), pool.find(Part::Latent).memory->buffer,
+                 row.latentBase, 0);
+  groups.storeVectorIf(row.isInside, scales, pool.find(Part::Scale).memory->buffer, row.scaleBase);
 }
 
 /// Behind the last row the last one again, with the same result.
 void LatentRow::append(KernelBuilder &b, ValueRange args, int64_t count) {
   RowKernel head(step, b, width);
   Value gamma = head.load(args[1], b.index(0), norm->gamma.offset);
-  Pool pool = Pool::ofPlan(step, target.append.getCache()).inKernel(args.drop_front(2));
-  Value begin = b.mul(b.programId(0), count), last = b.sub(args[8], b.index(1));
+  Value begin = b.mul(b.programId(0), count), last = b.sub(args.back(), b.index(1));
   SmallVector<Appended> loaded;
   for (int64_t i = 0; i < count; ++i) {
     Value token = count == 1 ? begin : b.minimum(b.add(begin, i), last);
     loaded.push_back(loadRow(b, args, head, token));
   }
   for (const Appended &row : loaded)
-    storeRow(b, pool, head, gamma, row);
+    storeRow(b, args, head, gamma, row);
 }
 
 void LatentRow::writeTail(KernelBuilder &b, Value rows, Value tail, Value token) {
@@ -187,15 +216,20 @@ void LatentRow::write(KernelBuilder &b, ValueRange args, int64_t count) {
              norm->output.offset);
 }
 
-/// Once more in the layout in which a row of the tile is a group that has one scale. (Its columns
-/// are more than a sum over rows may have.)
+/// The row once more, in the layout in which a row of the tile is a group that has one scale. (Its
+/// columns are more than a sum over rows may have.)
+Value LatentRow::normaliseGroups(KernelBuilder &b, ValueRange args, RowKernel &groups, Value factor,
+                                 Value token) {
+  Value y = b.mulf(load(b, groups, args[0], token, 0), groups.broadcast(factor));
+  return b.mulf(y, groups.load(args[1], b.index(0), norm->gamma.offset));
+}
+
 void LatentRow::storeCodes(KernelBuilder &b, ValueRange args, RowKernel &head, Value x,
                            Value token) {
   const CodeScales &scales = *norm->output.scales;
   RowKernel groups(step, b, width, /*stride=*/1, scales.columns);
   Value factor = rmsScale(b, head.sum(b.mulf(x, x)), width, *norm);
-  Value y = b.mulf(load(b, groups, args[0], token, 0), groups.broadcast(factor));
-  y = b.mulf(y, groups.load(args[1], b.index(0), norm->gamma.offset));
+  Value y = normaliseGroups(b, args, groups, factor, token);
   Value ofGroups = chooseScales(b, kActivationRule, y);
   groups.storeVector(ofGroups, args.back(), b.mul(token, scales.countAcross()), 0);
   groups.store(divideToCodes(b, y, ofGroups), args[2], b.mul(token, norm->output.strides[0]),

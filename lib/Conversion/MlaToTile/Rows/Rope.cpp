@@ -12,7 +12,8 @@
 //     x [T, N, R]  heads of one token; all use one row of the table
 //
 // Rows of several tokens are heads of one, whose position can be computed with. How channels of a
-// row are rotated, RotatedChannels says.
+// row are rotated, RotatedChannels says. Rows with channels that pass through are one program each
+// where it can hold them (RotatedRow.cpp).
 //
 //===----------------------------------------------------------------------===//
 
@@ -122,6 +123,8 @@ void RopeKernel::launch() {
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::RopeOp op) {
   if (op.getCodesGroup())
     return lowerCodedRope(step, op);
+  if (lowerRopeByRow(step, op))
+    return success();
   RopeKernel(step, op).launch();
   return success();
 }

@@ -19,15 +19,8 @@
 
 namespace mlac::mla_to_tile {
 
-/// The widest part that a program holds of rows of `columns` elements, and that divides them, or
-/// 0. A warp of 16-byte accesses takes 128 columns of f32, a program of four warps two of them
-/// for each part of a sum.
 inline int64_t findRowBlock(StepLowering &step, int64_t columns) {
-  constexpr int64_t most = 1024;
-  for (int64_t block = most; block > 0; block -= kWidthMultiple)
-    if (columns % block == 0 && step.shapes.canHoldRow(block))
-      return block;
-  return 0;
+  return mlac::findRowBlock(step.shapes, columns);
 }
 
 /// What a program says of a row of `width` elements, `stride` apart; canHoldRow of it. A tile's
@@ -58,15 +51,32 @@ public:
                       {b.fixed(1), b.fixed(1)});
     b.store(b.broadcast(vector, kWidthMultiple), to, {b.index(0), b.index(0)});
   }
+  void storeVectorIf(Value condition, Value vector, Value buffer, Value base) {
+    Value rows = b.choose(condition, b.index(width / columns), b.index(0));
+    Value to = b.view(buffer, b.extent(base), {mlir::OpFoldResult(rows), b.fixed(1)},
+                      {b.fixed(1), b.fixed(1)});
+    b.store(b.broadcast(vector, kWidthMultiple), to, {b.index(0), b.index(0)});
+  }
   /// Only where the condition holds.
   void storeIf(Value condition, Value tile, Value buffer, Value base, int64_t offset) {
     Value rows = b.choose(condition, b.index(width / columns), b.index(0));
     store(tile, buffer, base, offset, mlir::OpFoldResult(rows));
   }
+  /// The first value of a vector whose values are equal, where the condition holds.
+  void storeOneIf(Value condition, Value vector, Value buffer, Value base) {
+    Value count = b.choose(condition, b.index(1), b.index(0));
+    Value to = b.view(buffer, b.extent(base), {mlir::OpFoldResult(count), b.fixed(1)},
+                      {b.fixed(1), b.fixed(1)});
+    b.store(b.broadcast(vector, kWidthMultiple), to, {b.index(0), b.index(0)});
+  }
   /// The sum of all elements, in each row of the tile: what is summed over rows is
   /// summed over columns by adding up one row that holds all of it.
   Value sum(Value tile) {
     return b.reduceSum(b.broadcastRows(b.reduceSum(tile, /*dim=*/0), tileRows));
+  }
+  /// The largest element, likewise.
+  Value most(Value tile) {
+    return b.reduceMax(b.broadcastRows(b.reduceMax(tile, /*dim=*/0), tileRows));
   }
   Value broadcast(Value vector) { return b.broadcast(vector, columns); }
 

@@ -79,6 +79,8 @@ LogicalResult SeenKeysOp::verify() {
   if (getKeys() && (ShapedType::isDynamic(width) || width < 1 || width < window)) // (C2)
     return emitOpError("expected keys [T, K] of a static K above 0 and not below the window ")
            << window << ", got " << getKeys().getType();
+  if (getCache() && !getKeys()) // (C4)
+    return emitOpError("expected a pool with keys alone");
   if (isa<BlockArgument>(getBatch())) // (C3)
     return success();
   return emitOpError("expected the batch of a step, got a part of one");

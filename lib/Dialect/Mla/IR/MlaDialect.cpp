@@ -353,6 +353,24 @@ bool CacheType::isQuantized() const {
   return getStorageType(getLayout().fields[0].storage) != getElement();
 }
 
+bool CacheType::hasGroupedLatents() const {
+  using mlac::cache::Part;
+  const mlac::cache::Format &format = getLayout();
+  ArrayRef<CacheField> fields = getFields();
+  auto storageOf = [&](Part part) {
+    return getStorageType(format.fields[mlac::cache::findField(format, part)].storage);
+  };
+  return fields.size() == 2 && fields[0].part == Part::Latent && fields[1].part == Part::Rope &&
+         isQuantized() && format.scaleGroup > 0 && !mlac::cache::isPacked(format) &&
+         !mlac::cache::hasExponents(format) && storageOf(Part::Rope) == getElement();
+}
+
+bool CacheType::isStoredByRow() const {
+  const mlac::cache::Format &format = getLayout();
+  return !isQuantized() || (format.scaleGroup == getFields().front().columns &&
+                            !mlac::cache::isPacked(format) && !mlac::cache::hasExponents(format));
+}
+
 //===----------------------------------------------------------------------===//
 // Batch
 //===----------------------------------------------------------------------===//

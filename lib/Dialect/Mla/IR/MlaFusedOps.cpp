@@ -34,9 +34,11 @@ static LogicalResult verifyCache(LatentAppendOp op) {
   if (cache.getFields() != ArrayRef(fields))
     return op.emitOpError("expected a cache of latent: ")
            << rank << ", rope: " << op.getRope().getDim() << ", got " << cache;
-  if (cache.isQuantized() || cache.getElement() != getElementTypeOrSelf(op.getInput()))
+  if ((cache.isQuantized() && !cache.hasGroupedLatents()) ||
+      cache.getElement() != getElementTypeOrSelf(op.getInput()))
     return op.emitOpError("expected a cache of ")
-           << getElementTypeOrSelf(op.getInput()) << " without scales, got " << cache;
+           << getElementTypeOrSelf(op.getInput())
+           << " as it is, or of latents in groups with a scale, got " << cache;
   if (cache.getRopeOrder() != op.getRope().getOrder())
     return op.emitOpError("expected the rope key in the cache's rope order ")
            << stringifyRopeOrder(cache.getRopeOrder()) << ", got "
@@ -194,6 +196,96 @@ LogicalResult IndexQueryOp::verify() {
   if (!getFactor().isFinite()) // (C4)
     return emitOpError("expected a finite factor, got ") << getFactor().convertToDouble();
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// mla.norm_rope, mla.rope_append, mla.bias_append
+//===----------------------------------------------------------------------===//
+
+/// Weights of a norm of rows of `columns`, ones without them.
+static LogicalResult verifyGamma(ShapeCheck &check, Value gamma) {
+  return gamma ? check.match("gamma", gamma, {"D"}) : success();
+}
+
+LogicalResult NormRopeOp::verify() {
+  ShapeCheck check(*this);
+  bool perHead = getTensorType(getInput()).getRank() == 3;
+  if (perHead ? failed(check.match("input", getInput(), {"T", "N", "D"})) // (C1)
+              : failed(check.match("input", getInput(), {"T", "D"})))
+    return failure();
+  if (failed(verifyGamma(check, getGamma())) ||                   // (C1)
+      failed(verifyPositive(*this, "eps", getEps())) ||           // (C2)
+      failed(verifyChannels(*this, check, getRope(), getOffset(), // (C3)
+                            getTensorType(getInput()).getShape().back(), getTable())))
+    return failure();
+  if (getTensorType(getResult()).getShape() != getTensorType(getInput()).getShape()) // (C4)
+    return emitOpError("expected a result of the input's shape, got ")
+           << getResult().getType() << " of " << getInput().getType();
+  return success();
+}
+
+LogicalResult RopeAppendOp::verify() {
+  using mlac::cache::Part;
+  ShapeCheck check(*this);
+  if (failed(check.match("input", getInput(), {"T", "D"})) || // (C1)
+      failed(verifyGamma(check, getGamma())))
+    return failure();
+  if (getGamma() && !getEps()) // (C2)
+    return emitOpError("expected gamma with eps alone");
+  int64_t columns = getTensorType(getInput()).getDimSize(1);
+  if ((getEps() && failed(verifyPositive(*this, "eps", *getEps()))) ||                   // (C2)
+      failed(verifyChannels(*this, check, getRope(), getOffset(), columns, getTable()))) // (C3)
+    return failure();
+  if (static_cast<int64_t>(getEvery()) < 1) // (C4)
+    return emitOpError("expected every > 0, got ") << static_cast<int64_t>(getEvery());
+  CacheType cache = getCache().getType();
+  ArrayRef<CacheField> fields = cache.getFields();
+  bool isOne = fields.size() == 1 && fields[0].heads == 1 && fields[0].columns == columns &&
+               (fields[0].part == Part::Latent || fields[0].part == Part::Index);
+  if (!isOne || !cache.isStoredByRow() || cache.getHadamard()) // (C5)
+    return emitOpError("expected a cache of one latent or index of ")
+           << columns << " columns, as they are or with one scale a row, and without hadamard, got "
+           << cache;
+  if (cache.getRopeOrder() != getRope().getOrder()) // (C5)
+    return emitOpError("expected rows in the cache's rope order ")
+           << stringifyRopeOrder(cache.getRopeOrder()) << ", got "
+           << stringifyRopeOrder(getRope().getOrder());
+  return success();
+}
+
+LogicalResult RopeAppendOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
+                                             ValueRange operands, DictionaryAttr, OpaqueProperties,
+                                             RegionRange, SmallVectorImpl<Type> &types) {
+  return inferCache(operands, types);
+}
+
+LogicalResult BiasAppendOp::verify() {
+  using mlac::cache::Part;
+  ShapeCheck check(*this);
+  if (failed(check.match("values", getValues(), {"T", "C"})) || // (C1)
+      failed(check.match("gates", getGates(), {"T", "C"})) ||
+      failed(check.match("bias", getBias(), {"r", "C"})))
+    return failure();
+  RankedTensorType bias = getTensorType(getBias());
+  if (!bias.hasStaticShape() || bias.getNumElements() == 0) // (C1)
+    return emitOpError("expected a bias of static sizes above 0, got ") << bias;
+  CacheType cache = getCache().getType();
+  ArrayRef<CacheField> fields = cache.getFields();
+  auto isField = [&](size_t index, Part part) {
+    return fields[index].part == part && fields[index].heads == 1 &&
+           fields[index].columns == bias.getDimSize(1);
+  };
+  if (fields.size() != 2 || !isField(0, Part::Key) || !isField(1, Part::Value) ||
+      cache.isQuantized() || !cache.getElement().isF32()) // (C2)
+    return emitOpError("expected a cache of f32 with a key and a value of ")
+           << bias.getDimSize(1) << " columns, got " << cache;
+  return success();
+}
+
+LogicalResult BiasAppendOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
+                                             ValueRange operands, DictionaryAttr, OpaqueProperties,
+                                             RegionRange, SmallVectorImpl<Type> &types) {
+  return inferCache(operands, types);
 }
 
 //===----------------------------------------------------------------------===//

@@ -14,6 +14,8 @@
 
 #include "KnownAt.h"
 
+#include "CacheFormats.h"
+
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 #include "mla/Machine/TileShapes.h"
 
@@ -62,6 +64,14 @@ static void fuse(LatentProjectOp project, RopeOp rope, AppendOp append) {
   project->erase();
 }
 
+/// Rows as they are, or groups of codes that are rows of a program's tile.
+static bool canWrite(CacheType cache, const mlac::TileShapes &shapes) {
+  if (!cache.isQuantized())
+    return true;
+  int64_t columns = cache.getFields().front().columns, group = cache.getLayout().scaleGroup;
+  return cache.hasGroupedLatents() && columns % group == 0 && columns / group <= shapes.rows;
+}
+
 namespace {
 struct FuseAppend : mla::impl::MlaFuseAppendBase<FuseAppend> {
   using MlaFuseAppendBase::MlaFuseAppendBase;
@@ -73,7 +83,7 @@ struct FuseAppend : mla::impl::MlaFuseAppendBase<FuseAppend> {
     for (LatentProjectOp project : projections) {
       RopeOp rope = findRotation(project);
       AppendOp append = rope ? findAppend(project, rope) : AppendOp();
-      if (!append || append.getCache().getType().isQuantized() ||
+      if (!append || !canWrite(append.getCache().getType(), shapes) ||
           !isKnownAt(rope.getTable(), project) || !isKnownAt(append.getCache(), project) ||
           !isKnownAt(append.getBatch(), project))
         continue;

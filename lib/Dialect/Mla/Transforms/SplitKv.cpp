@@ -38,6 +38,12 @@ static RankedTensorType addSplitDim(RankedTensorType type, Attribute encoding) {
 }
 
 namespace {
+/// A list of each token: its entries, and how many tokens of a sequence each of them stands for; 0
+/// where they are not known to be of the batch's sequences.
+struct KeyList {
+  int64_t width, tokensPerEntry;
+};
+
 /// An attention whose keys can be split, whatever its heads share.
 struct Splittable {
   Operation *op;
@@ -48,6 +54,7 @@ struct Splittable {
   int64_t window; // 0: none
   /// Of attention over lists: their entries; else 0.
   int64_t listWidth = 0;
+  SmallVector<KeyList, 2> lists = {};
   Value sink = {}, maxLogits = {}; // null: none
 };
 } // namespace
@@ -56,6 +63,22 @@ struct Splittable {
 static int64_t countEntries(SparseAttentionOp op) {
   Value beside = op.getBesideRows();
   return op.getWidth() + (beside ? cast<RankedTensorType>(beside.getType()).getDimSize(1) : 0);
+}
+
+/// Keys that the step itself finds or selects are of its sequences, each at most once.
+static KeyList getList(Value rows, CacheType cache) {
+  int64_t width = cast<RankedTensorType>(rows.getType()).getDimSize(1);
+  bool isOfStep = isa_and_nonnull<ConvertIndicesOp, SeenKeysOp>(rows.getDefiningOp());
+  return {width, isOfStep ? static_cast<int64_t>(cache.getTokensPerRow()) : 0};
+}
+
+static SmallVector<KeyList, 2> getLists(SparseAttentionOp op) {
+  if (!op.getCache())
+    return {{op.getWidth(), 0}};
+  SmallVector<KeyList, 2> lists = {getList(op.getRows(), cast<CacheType>(op.getCache().getType()))};
+  if (Value beside = op.getBesideRows())
+    lists.push_back(getList(beside, cast<CacheType>(op.getBesideCache().getType())));
+  return lists;
 }
 
 static std::optional<Splittable> getSplittable(Operation *op) {
@@ -77,6 +100,7 @@ static std::optional<Splittable> getSplittable(Operation *op) {
                       /*groups=*/1,
                       /*window=*/0,
                       countEntries(sparse),
+                      getLists(sparse),
                       sparse.getSink(),
                       sparse.getMaxLogits()};
   auto grouped = dyn_cast<GroupedAttentionOp>(op);
@@ -245,6 +269,8 @@ public:
   Value countRows();
   /// Keys of a program without splits.
   Value countKeys();
+  /// Entries of a token's lists, of which a sequence may have fewer.
+  Value countListed();
 
 private:
   OpBuilder &builder;
@@ -275,9 +301,20 @@ Value Sizes::countRows() {
   return multiply(tokens, heads);
 }
 
+Value Sizes::countListed() {
+  Value total;
+  for (const KeyList &list : attention.lists) {
+    Value entries = constant(list.width);
+    if (list.tokensPerEntry > 0)
+      entries = minimum(entries, ceilDiv(batchDim("max_seq_len"), list.tokensPerEntry));
+    total = total ? arith::AddIOp::create(builder, loc, total, entries).getResult() : entries;
+  }
+  return total;
+}
+
 Value Sizes::countKeys() {
   if (attention.listWidth != 0)
-    return constant(attention.listWidth);
+    return countListed();
   Value keys = batchDim("max_seq_len");
   if (SharePrefixOp::ofOwn(attention.batch))
     keys = subtract(keys, batchDim("num_shared_tokens"));

@@ -9,7 +9,9 @@
 !fp8 = !mla.cache<page_size = 16, fields = [latent: 64, rope: 32], element = bf16, rope_order = interleaved, format = "mla_fp8_tensor">
 !x = tensor<?x64xbf16>
 !k = tensor<?x32xbf16>
+!groups = !mla.cache<page_size = 16, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved, format = "fp8_ds_mla">
 #rope = #mla.rope<order = interleaved, dim = 32, theta = 1.0e4, length = 64>
+#wide = #mla.rope<order = interleaved, dim = 64, theta = 1.0e4, length = 64>
 
 // The write moves to the projection, in front of what reads other values.
 // CHECK-LABEL: func @fused
@@ -37,6 +39,17 @@ func.func @bias(%x: !x, %w: tensor<96x64xbf16>, %g: tensor<64xbf16>, %u: tensor<
   return %new : !cache
 }
 
+// Into codes with a scale for each group.
+// CHECK-LABEL: func @groups
+// CHECK-NEXT: mla.latent_append
+// CHECK-NEXT: return
+func.func @groups(%x: !x, %w: tensor<576x64xbf16>, %g: tensor<512xbf16>, %t: tensor<?x64xf32>, %b: !mla.batch, %cache: !groups) -> !groups {
+  %c, %tail = mla.latent_project %x, %w, %g eps 1.0 : !x, tensor<576x64xbf16>, tensor<512xbf16> -> tensor<?x512xbf16>, tensor<?x64xbf16>
+  %k = mla.rope %tail, %t, %b with #wide : tensor<?x64xbf16>, tensor<?x64xf32>, <query_len = ?>
+  %new = mla.append %c, %k into %cache, %b : tensor<?x512xbf16>, tensor<?x64xbf16> into !groups, !mla.batch
+  return %new : !groups
+}
+
 // Not if something else reads the latent, or the rotated key.
 // CHECK-LABEL: func @read
 // CHECK-COUNT-2: mla.append
@@ -52,7 +65,7 @@ func.func @read(%x: !x, %w: tensor<96x64xbf16>, %g: tensor<64xbf16>, %t: tensor<
   return %d, %l, %last : !x, !k, !cache
 }
 
-// Not into codes with scales; not where the cache is known only later.
+// Not into codes with one scale; not where the cache is known only later.
 // CHECK-LABEL: func @codes
 // CHECK: mla.append
 // CHECK: mla.latent_append

@@ -95,24 +95,28 @@ def Mla_SeenKeysOp : Mla_Op<"seen_keys"> {
     first K. Rows of padding see none. Keys are positions in a request, as `mla.convert_indices` takes
     them, or numbers of entries; counts are lengths of `mla.top_k` and `mla.sparse_attention`.
 
+    With a pool keys are its rows, as `mla.convert_indices` gives them, and beyond entry max_seq_len / r of the
+    batch nothing is written where there are runs, which no token sees. `mla-fuse-rows` makes it.
+
     count [T] i32, keys [T, K] i32.
     (C1) a window or runs of tokens: window >= 0, every > 0, every = 1 with a window. (C2) K is static, above 0 and
-    not below the window. (C3) `batch` is a step's, not a part of one.
+    not below the window. (C3) `batch` is a step's, not a part of one. (C4) a pool only with keys.
 
     Example: the last 128 tokens; the number of entries of 4.
     ```mlir
     %n, %near = mla.seen_keys %batch window 128 : <query_len = ?> -> tensor<?xi32>, tensor<?x128xi32>
     %m = mla.seen_keys %batch every 4 : <query_len = ?> -> tensor<?xi32>
+    %r, %rows = mla.seen_keys %batch window 128 in %cache : <query_len = ?> in <…> -> tensor<?xi32>, tensor<?x128xi32>
     ```
 
     Source: v4.md section 8.
   }];
   let arguments = (ins Mla_BatchType:$batch, DefaultValuedAttr<I64Attr, "0">:$window,
-                       DefaultValuedAttr<I64Attr, "1">:$every);
+                       DefaultValuedAttr<I64Attr, "1">:$every, Optional<Mla_CacheType>:$cache);
   let results = (outs Mla_IndexTensor:$count, Optional<Mla_IndexTensor>:$keys);
   let assemblyFormat = [{
-    $batch (`window` $window^)? (`every` $every^)? attr-dict
-    `:` type($batch) `->` type($count) (`,` type($keys)^)?
+    $batch (`window` $window^)? (`every` $every^)? (`in` $cache^)? attr-dict
+    `:` type($batch) (`in` type($cache)^)? `->` type($count) (`,` type($keys)^)?
   }];
 }
 

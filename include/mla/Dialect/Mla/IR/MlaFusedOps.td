@@ -25,7 +25,7 @@ def Mla_LatentAppendOp : Mla_Op<"latent_append", [
     (C1) w is [L + R, I] with L = gamma's length and R = rope.dim.
     (C2) one element type. (C3) eps > 0. (C4) bias, if given, is [L + R].
     (C5) the cache's fields are a latent of L and a rope key of R columns, in rope's
-    order, of x's type and as they are, without scales. (C6) table is [?, R] f32.
+    order, of x's type, as they are or latents in codes with a scale in the row for each group. (C6) table is [?, R] f32.
 
     Example:
     ```mlir
@@ -155,6 +155,101 @@ def Mla_IndexQueryOp : Mla_Op<"index_query"> {
     `rule` $rule `floor` $scale_floor (`amax_floor` $amax_floor^)? attr-dict
     `:` type($input) `,` type($head_weights) `rope` type($table) `,` type($batch)
     `->` type($codes) `,` type($weights)
+  }];
+}
+
+def Mla_NormRopeOp : Mla_Op<"norm_rope"> {
+  let summary = "rows normalised and some of their channels rotated";
+  let description = [{
+    `mla.rms_norm` and `mla.rope` of the channels from `offset` on: a program has whole rows, which
+    are not rounded between. `mla-fuse-rows` makes it.
+
+    x [T, D] or [T, N, D]; gamma [D], ones without it.
+    (C1) shapes agree. (C2) eps > 0. (C3) 0 <= offset <= D - R with R = rope.dim; table is [?, R]
+    f32. (C4) the result has the shape of the input.
+
+    Example:
+    ```mlir
+    %y = mla.norm_rope %q eps 1.0e-6 rope %table, %batch
+      with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> offset 448
+      : tensor<?x64x512xbf16> rope tensor<?x64xf32>, <query_len = ?> -> tensor<?x64x512xbf16>
+    ```
+
+    Source: v4.md section 5; RMSNorm (Zhang and Sennrich, 2019).
+  }];
+  let arguments = (ins Mla_Tensor:$input, Optional<Mla_Tensor>:$gamma, F64Attr:$eps,
+                       RankedTensorOf<[F32]>:$table, Mla_BatchType:$batch, Mla_RopeAttr:$rope,
+                       I64Attr:$offset);
+  let results = (outs Mla_Tensor:$result);
+  let assemblyFormat = [{
+    $input (`gamma` `(` $gamma^ `:` type($gamma) `)`)? `eps` $eps `rope` $table `,` $batch
+    `with` $rope `offset` $offset attr-dict
+    `:` type($input) `rope` type($table) `,` type($batch) `->` type($result)
+  }];
+}
+
+def Mla_RopeAppendOp : Mla_Op<"rope_append", [
+    DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+  let summary = "rows rotated and written to the cache";
+  let description = [{
+    `mla.rms_norm`, where `eps` is given, `mla.rope` of the channels from `offset` on and `mla.append`, of
+    which nothing but the cache remains: a program has whole rows. They are rounded once, to the
+    cache's element type, and stored in its format. `mla-fuse-rows` makes it.
+
+    x [T, D]; gamma [D], ones without it.
+    (C1) shapes agree. (C2) eps > 0, and gamma with eps alone. (C3) 0 <= offset <= D - R with R =
+    rope.dim; table is [?, R] f32. (C4) every > 0, as of mla.rope. (C5) the cache has one field, latent or
+    index, of D columns in rope's order, as they are or in e4m3 with one scale a row, and without
+    mla.hadamard.
+
+    Example: entries of 4 tokens.
+    ```mlir
+    %after = mla.rope_append %x gamma(%gamma : tensor<512xf32>) eps 1.0e-6
+      rope %table with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> offset 448 every 4
+      into %cache, %batch : tensor<?x512xf32> rope tensor<?x64xf32>
+      into <page_size = 64, fields = [latent: 512], element = bf16, rope_order = interleaved, tokens_per_row = 4>, <query_len = ?>
+    ```
+
+    Source: v4.md sections 5 and 6.
+  }];
+  let arguments = (ins Mla_Tensor:$input, Optional<Mla_Tensor>:$gamma, OptionalAttr<F64Attr>:$eps,
+                       RankedTensorOf<[F32]>:$table, Mla_RopeAttr:$rope, I64Attr:$offset,
+                       DefaultValuedAttr<I64Attr, "1">:$every, Mla_CacheType:$cache,
+                       Mla_BatchType:$batch);
+  let results = (outs Mla_CacheType:$result);
+  let assemblyFormat = [{
+    $input (`gamma` `(` $gamma^ `:` type($gamma) `)`)? (`eps` $eps^)? `rope` $table `with` $rope
+    `offset` $offset (`every` $every^)? `into` $cache `,` $batch attr-dict
+    `:` type($input) `rope` type($table) `into` type($cache) `,` type($batch)
+  }];
+}
+
+def Mla_BiasAppendOp : Mla_Op<"bias_append", [
+    DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+  let summary = "values and biased gates of tokens written to the cache";
+  let description = [{
+    `mla.add_position_bias` of the gates and `mla.append` of values and gates: a program writes a field
+    of a token's row. `mla-fuse-rows` makes it.
+
+    values, gates [T, C] f32; bias [r, C] f32.
+    (C1) shapes agree; r and C are static. (C2) the cache's fields are keys and values of C columns
+    each in f32 as they are: values are its keys, gates its values.
+
+    Example:
+    ```mlir
+    %after = mla.bias_append %kv, %gates bias %bias into %cache, %batch
+      : tensor<?x1024xf32>, tensor<?x1024xf32> bias tensor<4x1024xf32>
+      into <page_size = 4, fields = [key: 1024, value: 1024], element = f32, format = "kv_nhd", window = 8>, <query_len = ?>
+    ```
+
+    Source: v4.md section 6.
+  }];
+  let arguments = (ins RankedTensorOf<[F32]>:$values, RankedTensorOf<[F32]>:$gates,
+                       RankedTensorOf<[F32]>:$bias, Mla_CacheType:$cache, Mla_BatchType:$batch);
+  let results = (outs Mla_CacheType:$result);
+  let assemblyFormat = [{
+    $values `,` $gates `bias` $bias `into` $cache `,` $batch attr-dict
+    `:` type($values) `,` type($gates) `bias` type($bias) `into` type($cache) `,` type($batch)
   }];
 }
 

@@ -94,6 +94,10 @@ def Mla_CacheType : Mla_Type<"Cache", "cache"> {
     int64_t getRowBytes() const;
     /// Whether rows are stored in another type than `element`.
     bool isQuantized() const;
+    /// Whether each of a row's elements is one in memory, as it is or a code of one scale for all.
+    bool isStoredByRow() const;
+    /// Whether latents are codes with an f32 scale in the row for each group, beside a rope key as it is.
+    bool hasGroupedLatents() const;
   }];
 }
 

@@ -661,6 +661,43 @@ def MlaFuseGroupedAppend : Pass<"mla-fuse-grouped-append", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::mla::MlaDialect"];
 }
 
+def MlaFuseRows : Pass<"mla-fuse-rows", "::mlir::ModuleOp"> {
+  let summary = "norm, rotation and append of rows in one pass over a row";
+  let description = [{
+    Between the products of a DeepSeek-V4 layer and its attention stand chains of kernels of a few hundred
+    elements a row, each of which waits for the one before.
+
+    Before:
+    ```mlir
+    %n = mla.rms_norm %q eps 1.0e-6 : tensor<?x64x512xbf16> -> tensor<?x64x512xf32>
+    %q_rope = mla.rope %n, %table, %batch with <…> offset 448 …
+    %e = mla.rms_norm %pooled, %gamma eps 1.0e-6 : tensor<?x512xf32>, tensor<512xf32> -> tensor<?x512xf32>
+    %r = mla.rope %e, %table, %batch with <…> offset 448 every 4 … -> tensor<?x512xbf16>
+    %after = mla.append %r into %entries, %batch …
+    %b = mla.add_position_bias %gates, %bias, %batch …
+    %states = mla.append %kv, %b into %pool, %batch …
+    %n, %keys = mla.seen_keys %batch window 128 …
+    %rows = mla.convert_indices %keys in %cache, %batch …
+    ```
+    After:
+    ```mlir
+    %q_rope = mla.norm_rope %q eps 1.0e-6 rope %table, %batch with <…> offset 448 …
+    %after = mla.rope_append %pooled gamma(%gamma : tensor<512xf32>) eps 1.0e-6 rope %table with <…> offset 448 every 4 into %entries, %batch …
+    %states = mla.bias_append %kv, %gates bias %bias into %pool, %batch …
+    %n, %rows = mla.seen_keys %batch window 128 in %cache …
+    ```
+
+    It is done where no value in between has another use, a norm gives f32 (which is not rounded between), pools keep
+    rows as they are or with one scale, and a program of `target` can hold a row.
+
+    Preconditions: none. Guarantee: no such chain remains. Numerics: a norm's sum of squares in another order.
+  }];
+  let options = [
+    Option<"target", "target", "::mlac::TileTarget", "::mlac::TileTarget::Cpu",
+           "machine whose tile shapes decide", "::mlac::getTileTargetValues()">];
+  let dependentDialects = ["::mlir::mla::MlaDialect"];
+}
+
 def MlaFuseIndexer : Pass<"mla-fuse-indexer", "::mlir::ModuleOp"> {
   let summary = "an indexer's keys in one pass over a row, and its queries in one";
   let description = [{
