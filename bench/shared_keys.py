@@ -215,16 +215,18 @@ def peer_prompts(ops, problem, both):
 
 def peer_decodes(ops, problem, records):
     """FlashMLA's decode over two lists of records."""
+    import vllm_ops
+
     query, sink = pad_heads(problem)
-    metadata, holder = [None, None], {}
+    has_far, holder = "others" in problem.lists[0], {}
+    attention = vllm_ops.FlashMlaLists(
+        ops, query[:, None], records[0].pages, SCALE, problem.lengths, sink,
+        records[1].pages if has_far else None, problem.counts if has_far else None, "V4")
 
     def launch(lists):
-        far = (records[1].pages, lists["others"][:, None], problem.counts) \
-            if "others" in lists else (None, None, None)
-        result = ops.sparse_decode_fwd(query[:, None], records[0].pages, lists["rows"][:, None],
-                                       problem.lengths, sink, *metadata, *far, WIDTH, SCALE, "V4")
-        metadata[:] = result[2:4]
-        holder["output"] = result[0][:, 0, :problem.row.heads]
+        far = lists["others"][:, None] if has_far else None
+        output = attention.decode(lists["rows"][:, None], far)
+        holder["output"] = output[:, 0, :problem.row.heads]
 
     return holder, [lambda lists=lists: launch(lists) for lists in problem.lists]
 

@@ -109,6 +109,26 @@ class FlashMlaBatch:
         self._call(None, None)
 
 
+class FlashMlaLists:
+    """FlashMLA's decode over lists of rows of codes; with `far`, a second pool, also over lists of its rows."""
+
+    def __init__(self, ops, query, cache, scale, lengths=None, sink=None, far=None, far_lengths=None,
+                 model=None):
+        """query [batch, 1, heads, width], cache and far [pages, page, 1, bytes]; lengths of lists [batch]."""
+        self.ops, self.query, self.cache, self.far = ops, query, cache, far
+        self.lengths, self.far_lengths, self.sink = lengths, far_lengths, sink
+        self.scale, self.model = scale, model
+        self.metadata = (None, None)  # of the first call
+
+    def decode(self, rows, far_rows=None):
+        """rows, far_rows int32 [batch, 1, entries]; returns [batch, 1, heads, RANK]."""
+        output, _, *made = self.ops.sparse_decode_fwd(
+            self.query, self.cache, rows, self.lengths, self.sink, *self.metadata, self.far,
+            far_rows, self.far_lengths, RANK, self.scale, self.model)
+        self.metadata = made[:2]
+        return output
+
+
 class Fa3Decode:
     """FA3's decode of one batch: K is the rope columns, V the latent columns of the same rows."""
 

@@ -25,35 +25,19 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "bench")]
 
 import program  # noqa: E402
+from scores import HEADS, PAGE, POOL, ROW_BYTES, SIZES, STEP, WIDTH  # noqa: E402
 
-HEADS, WIDTH, PAGE, ROW_BYTES = 64, 128, 64, 132
 SCHEDULES = ("scores", "simple")
 # Requests and keys of decodes; new tokens and keys of one prompt.
 DECODES = [(1, 32768), (1, 131072), (16, 32768), (16, 131072), (128, 32768), (128, 131072)]
 PROMPTS = [(4096, 4096), (2048, 32768), (4096, 32768), (4, 131072), (1025, 5000)]
 DISTINCT = 4096  # pages of content
 
-STEP = """
-func.func @{name}(%q: tensor<?x{heads}x{width}xf8E4M3FN> {{mla.input = "q"}},
-                  %w: tensor<?x{heads}xf32> {{mla.input = "w"}},
-                  %batch: !mla.batch<query_len = {query}>, %keys: !keys)
-    -> (tensor<?x?xf32> {{mla.output = "scores"}}) {{
-  %s = mla.index_scores query(%q : tensor<?x{heads}x{width}xf8E4M3FN>) weights(%w : tensor<?x{heads}xf32>)
-      over %keys, %batch : !keys, !mla.batch<query_len = {query}> -> tensor<?x?xf32>
-  return %s : tensor<?x?xf32>
-}}
-"""
-POOL = """
-!keys = !mla.cache<page_size = {page}, fields = [index: {width}], element = bf16,
-                   format = "index_k", scale_rule = power_of_two>
-"""
-
 
 def build_command(options):
     options.directory.mkdir(parents=True, exist_ok=True)
-    sizes = {"heads": HEADS, "width": WIDTH, "page": PAGE}
-    text = POOL.format(**sizes) + STEP.format(name="decode", query=1, **sizes) \
-        + STEP.format(name="prefill", query="?", **sizes)
+    text = POOL.format(**SIZES) + STEP.format(name="decode", query=1, **SIZES) \
+        + STEP.format(name="prefill", query="?", **SIZES)
     source = options.directory / "scores.mlir"
     source.write_text(text)
     for schedule in SCHEDULES if options.target != "cpu" else ("simple",):
