@@ -16,16 +16,14 @@ product by product.
 """
 
 import json
-import os
 import pathlib
-import shutil
 import statistics
-import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path += [str(ROOT / "python"), str(ROOT / "bench/decode")]
+sys.path += [str(ROOT / "python"), str(ROOT / "bench"), str(ROOT / "bench/decode")]
 
+import compositions  # noqa: E402
 import program  # noqa: E402
 
 HIDDEN, HEADS, NOPE, ROPE, VALUE, Q_RANK, KV_RANK, PAGE = 7168, 128, 128, 64, 128, 1536, 512, 64
@@ -37,11 +35,9 @@ PRODUCTS = {"q_a": (Q_RANK, HIDDEN, 1), "q_b": (HEADS * (NOPE + ROPE), Q_RANK, 1
 
 
 def build(options):
-    options.directory.mkdir(parents=True, exist_ok=True)
-    subprocess.run([options.build_dir / "bin/mla-compile",
-                    ROOT / "test/data/configs/deepseek_v3.json", "--target=sm_90a", "--quiet",
-                    *options.option, "-o", options.directory / "layer.mlac"], check=True)
-    shutil.copy(options.build_dir / "lib/libmla_runtime.so", options.directory)
+    compositions.compile_package(options, compositions.CONFIGS / "deepseek_v3.json", "layer",
+                                 *options.option)
+    compositions.copy_runtime(options)
 
 
 class Layer:
@@ -57,8 +53,7 @@ class Layer:
         self.engine = mlac.Engine(mlac.Package(str(package)), mlac.Device("cuda"),
                                   max_num_requests=max(batch, 1), max_num_tokens=context,
                                   max_seq_len=context + PAGE, num_pages=pages)
-        self.engine.bind({name: tensor.cpu().view(torch.uint16).numpy()
-                          for name, tensor in weights.items()})
+        self.engine.bind(compositions.on_host(weights))
         self.engine.prepare()
         self.pool = TorchArrays().rows_at(self.engine.cache_data(), pages * PAGE, WIDTH, "bf16")
         self.pool.normal_().mul_(0.1)
@@ -139,8 +134,7 @@ def random_weights():
 
 
 def run(options):
-    library = options.directory / "libmla_runtime.so"
-    os.environ.setdefault("MLAC_RUNTIME_LIBRARY", str(library.resolve()))
+    compositions.use_runtime(options)
     import ceilings
     import torch
     import vllm_ops
@@ -178,28 +172,13 @@ def run(options):
               + f"{'' if isright else 'NOT FINITE'}",
               flush=True)
         if options.profile:
-            profile(layers[0], composition)
+            compositions.profile_launches(layers[0], composition)
         contestants = composition = None
         for layer in layers:
             layer.engine.close()
         torch.cuda.empty_cache()
     if options.out:
         options.out.write_text(json.dumps({"ceilings": limits, "rows": rows}, indent=1))
-
-
-def profile(*contestants):
-    """Mean time of each kernel, without a graph."""
-    import torch
-
-    for one in contestants:
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as result:
-            for _ in range(10):
-                one.launch()
-            torch.cuda.synchronize()
-        for event in sorted(result.key_averages(), key=lambda e: -e.device_time_total):
-            if event.device_time_total:
-                print(f"    {event.device_time_total / 10:8.1f} us {event.count / 10:5.1f}x "
-                      f"{event.key[:70]}", flush=True)
 
 
 def main():

@@ -18,3 +18,26 @@ def make_parser(doc, **keywords):
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
     return parser
+
+
+def add_step_options(parser, batches=(1, 16, 64, 128)):
+    """What programs share that time steps of some requests."""
+    parser.add_argument("--target", default="sm_90a", help="of build: sm_90a or cpu")
+    parser.add_argument("--device", default="cuda",
+                        help="of run: cuda, or cpu to run each launch once without times")
+    parser.add_argument("--sustain", type=float, default=0.8, metavar="SECONDS",
+                        help="that each contestant runs in turns without a pause; 0: not at all")
+    parser.add_argument("--batch", nargs="*", type=int, default=list(batches))
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--out", type=pathlib.Path, help="raw numbers as JSON")
+
+
+def add_layer_options(parser):
+    """What programs share that time whole layers beside a composition."""
+    add_step_options(parser)
+    parser.add_argument("--flashmla", metavar="LIBRARY",
+                        help="vLLM's _flashmla_C.abi3.so or a package (default: MLAC_FLASHMLA, "
+                        "the installed one)")
+    parser.add_argument("--context", nargs="*", type=int, default=[8192, 131072])
+    parser.add_argument("--profile", action="store_true",
+                        help="kernels of one step of a graph, in order")

@@ -5,6 +5,9 @@
 
     fp8_ds_mla       512 e4m3 | 4 f32, one for 128 codes each | 64 bf16
     mla_fp8_tensor   576 e4m3, and one scale of the layer
+
+and DeepSeek-V4's records of 584 bytes: 448 e4m3 | 64 bf16, and behind those of a page 8 exponents for each, one
+for 64 codes.
 """
 
 ROW_BYTES = {"fp8_ds_mla": 656, "mla_fp8_tensor": 576}
@@ -18,6 +21,8 @@ CODE_SIZE = 60
 # rounded: neither codes times the scales of rows nor queries times the layer's.
 EXACT_LAYER_SCALE, EXACT_EXPONENTS = 0.25, (-10, -9)
 PIECE = 1 << 17
+# Of V4: bytes of a record with its exponents, and without them; codes; the exponent of numbers of about 1.
+RECORD_BYTES, RECORD_CODED, RECORD_CODES, RECORD_EXPONENT = 584, 576, 448, -7
 
 
 def fill(torch, session):
@@ -60,6 +65,18 @@ def fill_codes(torch, rows, form, exact=False):
     rows[:, count:count + 16] = scales.view(torch.uint8)
     rope = torch.randn(len(rows), ROPE, device=rows.device) * 0.1
     rows[:, count + 16:] = rope.bfloat16().view(torch.uint8)
+
+
+def fill_records(torch, pages, page):
+    """Pages of V4's records, uint8 [pages, page * RECORD_BYTES]: numbers of about 1, as normalised keys."""
+    records, exponents = pages.split((page * RECORD_CODED, page * (RECORD_BYTES - RECORD_CODED)), 1)
+    shape = (len(pages), page, RECORD_CODES + ROPE)
+    numbers = torch.randn(shape, device=pages.device)
+    codes = (numbers[..., :RECORD_CODES] * 2 ** -RECORD_EXPONENT).clamp(-448, 448)
+    row = torch.cat([codes.to(torch.float8_e4m3fn).view(torch.uint8),
+                     numbers[..., RECORD_CODES:].bfloat16().view(torch.uint8)], 2)
+    records.copy_(row.flatten(1))
+    exponents.fill_(127 + RECORD_EXPONENT)
 
 
 def decode(torch, rows, form, exact=False):

@@ -173,6 +173,30 @@ def result_of(row, mlac, sustained, **peers):
             "sustained": {**times, "mlac": [sustained]} if peers else {}}
 
 
+def check_compositions():
+    """Ratios are to the fastest peer of a group, of each kind of times; at the power limit run our own and the
+    fastest of each group."""
+    import compositions
+
+    times = {name: compositions.Times(*pair) for name, pair in {
+        "mlac": (10.0, 20.0), "two": (8.0, 16.0), "torch": (12.0, None), "torch2": (14.0, 24.0)}.items()}
+    text = compositions.compare(times, ("mlac", "two"), (("torch", "torch2"), ("absent",)))
+    assert text == "[best of torch: cool 1.20, 1.50; sustained 1.20, 1.50]", text
+
+    def make(name, launches):
+        fake = FakeContestant(name, [])
+        fake.median = launches[0]()
+        fake.replay = lambda is_timed=True: None
+        return fake
+
+    seconds = {"mlac": 1e-5, "two": 3e-5, "torch": 5e-5, "torch2": 4e-5, "scores": 1e-6}
+    launches = {name: lambda value=value: value for name, value in seconds.items()}
+    with mock.patch("turns.Contestant", make):
+        _, times = compositions.race(launches, 2, 0.8, ("mlac", "two"), (("torch", "torch2"), ("absent",)))
+    ran = {name for name, one in times.items() if one.sustained}
+    assert ran == {"mlac", "two", "torch2"} and round(times["torch"].cool) == 50, times
+
+
 def check_report():
     """A lost row is printed and counted like a won one; without peers cells stay empty."""
     lost, won, alone = problems.SKEWED_ROWS[:3]
@@ -333,6 +357,7 @@ def run(build_dir):
     check_peers()
     check_turns()
     check_report()
+    check_compositions()
     check_prefill()
     check_padded_table()
     check_pieces()
