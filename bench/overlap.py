@@ -13,36 +13,31 @@ the host one behind the other.
 """
 
 import json
-import os
 import pathlib
-import shutil
 import statistics
-import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path += [str(ROOT / "python"), str(ROOT / "bench/decode")]
+sys.path += [str(ROOT / "python"), str(ROOT / "bench"), str(ROOT / "bench/decode")]
 
+import compositions  # noqa: E402
 import program  # noqa: E402
 
-CONFIGS = ROOT / "test/data/configs"
 LAYERS = {"v32_tp8": ["deepseek_v32.json", "--tp=8"], "v32_tp1": ["deepseek_v32.json"],
           "v4_window": ["deepseek_v4.json", "--layer=0"],
           "v4_selected": ["deepseek_v4.json", "--layer=2"],
           "v4_all": ["deepseek_v4.json", "--layer=3"]}
-MODES = {"one": ["--overlap-tokens=0"], "two": ["--overlap-tokens=1024"]}
+MODES = {"one": ["--overlap-tokens=0"], "two": [f"--overlap-tokens={compositions.OVERLAP_TOKENS}"]}
 
 
 def build(options):
-    options.directory.mkdir(parents=True, exist_ok=True)
     for name in options.layers:
         config, *more = LAYERS[name]
         for mode, extra in MODES.items():
-            subprocess.run([options.build_dir / "bin/mla-compile", CONFIGS / config, "--quiet",
-                            "--target=sm_90a", "--functions=decode", *more, *extra, "-o",
-                            options.directory / f"{name}.{mode}.mlac"], check=True)
-    shutil.copy(options.build_dir / "lib/libmla_runtime.so", options.directory)
+            compositions.compile_package(options, compositions.CONFIGS / config, f"{name}.{mode}",
+                                         "--functions=decode", *more, *extra)
+    compositions.copy_runtime(options)
 
 
 class Layer:
@@ -88,25 +83,8 @@ def time_eager(layers, rounds, steps=50):
     return {mode: statistics.median(turns) for mode, turns in times.items()}
 
 
-def random_weights(package):
-    import torch
-
-    torch.manual_seed(41)
-    weights = {}
-    for tensor in package.info["weights"]:
-        shape = tensor["shape"]
-        values = torch.randn(*shape, device="cuda") / shape[-1] ** 0.5
-        if len(shape) == 1:
-            values = 1 + 0.1 * torch.randn(*shape, device="cuda")
-        is_wide = tensor["dtype"] == "f32"
-        weights[tensor["name"]] = (values.cpu().numpy() if is_wide else
-                                   values.bfloat16().cpu().view(torch.uint16).numpy())
-    return weights
-
-
 def run(options):
-    library = options.directory / "libmla_runtime.so"
-    os.environ.setdefault("MLAC_RUNTIME_LIBRARY", str(library.resolve()))
+    compositions.use_runtime(options)
     import mlac
     import torch
     from turns import Contestant, run_rounds
@@ -116,7 +94,7 @@ def run(options):
     for name in options.layers:
         paths = {mode: options.directory / f"{name}.{mode}.mlac" for mode in MODES}
         package = mlac.Package(str(paths["one"]))
-        weights = random_weights(package)
+        weights = compositions.on_host(compositions.random_weights(package))
         width = package.info["model"]["hidden_size"]
         for batch in options.batch:
             hidden = torch.randn(batch, width, device="cuda").bfloat16()
