@@ -37,8 +37,8 @@ func.func @speculative(%q: tensor<?x128x512xbf16>, %rows: tensor<?x2048xi32>, %b
 // CHECK: %[[NEAR:.*]] = arith.minsi %[[WINDOW]], %[[TOKENS]]
 // CHECK: %[[ALL:.*]] = arith.constant 8192 : index
 // CHECK: %[[LONG:.*]] = mla.batch_dim %{{.*}} "max_seq_len"
-// CHECK: %[[RUN:.*]] = arith.constant 128 : index
-// CHECK: %[[ENTRIES:.*]] = arith.ceildivsi %[[LONG]], %[[RUN]]
+// CHECK: %[[EVERY:.*]] = arith.constant 128 : index
+// CHECK: %[[ENTRIES:.*]] = arith.ceildivsi %[[LONG]], %[[EVERY]]
 // CHECK: %[[FAR:.*]] = arith.minsi %[[ALL]], %[[ENTRIES]]
 // CHECK: arith.addi %[[NEAR]], %[[FAR]]
 func.func @listed(%q: tensor<?x64x512xbf16>, %batch: !mla.batch<query_len = 1>, %w: !mla.cache<page_size = 64, fields = [latent: 512], element = bf16>,
