@@ -36,7 +36,7 @@ OWN = ("mlac", "mlac, two streams")
 PEERS = (("torch", "torch, two streams"), ("torch whole", "torch whole, two streams"))
 INDEX_FACTOR = (scores.HEADS * scores.WIDTH) ** -0.5
 INDEX_ROPE_AT = 64
-MODES = {"mlac": [], "mlac, two streams": [f"--overlap-tokens={compositions.OVERLAP_TOKENS}"]}
+MODES = {"mlac": ["--overlap-tokens=0"], "mlac, two streams": [f"--overlap-tokens={compositions.OVERLAP_TOKENS}"]}
 
 
 def lengths_of(context, batch):
