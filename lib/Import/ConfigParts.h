@@ -33,6 +33,14 @@ inline constexpr llvm::StringLiteral kRopeTypes = "known rope types are default,
 inline constexpr llvm::StringLiteral kGroupedRopeTypes =
     "known rope types are default, linear, llama3, longrope, yarn";
 
+/// The object with the fields of rope, if there is one, and whether it is `rope_scaling`, whose
+/// type is never optional. transformers drops `rope_parameters` where there are both.
+struct RopeFields {
+  std::optional<ConfigReader> fields;
+  bool isScaling = false;
+};
+RopeFields findRopeFields(const ConfigReader &root);
+
 std::optional<RopeKind> readRopeKind(const ConfigReader &rope, bool typeRequired,
                                      llvm::StringRef known = kRopeTypes);
 /// `isRounded`: the correction range is one of whole pairs, which the file may not deny.
@@ -45,17 +53,15 @@ void readSharedKeys(const ConfigReader &root, const ConfigOptions &options, Mode
 
 /// What a model type of attention by groups of heads implies beyond its keys.
 struct GroupedType {
-  /// `InputsOnly`: queries, keys and values have biases whatever the keys say; else the key
-  /// `attention_bias` says it of all projections.
-  enum class Biases { ByKey, InputsOnly } biases = Biases::ByKey;
+  /// `InputsOnly`, `None`: queries, keys and values have biases, or no projection has, whatever the
+  /// keys say; else the key `attention_bias` says it of all projections.
+  enum class Biases { ByKey, InputsOnly, None } biases = Biases::ByKey;
   bool normalisesHeads = false, hasSinks = false, hasSoftcap = false;
   /// Which layers have a window: all of them; every second one from the first on; those from
   /// `max_window_layers` on. Of the last two `layer_types` says it first, others do not read it.
   enum class Windows { None, All, EverySecond, Late } windows = Windows::None;
   /// Whether `use_sliding_window` says that there is one at all.
   bool isWindowOptional = false;
-  /// Where there is no key `sliding_window`; null is none.
-  int64_t defaultWindow = 0;
 };
 
 /// Attention by groups of heads: dimensions, rope and masks of layer `options.layer`.

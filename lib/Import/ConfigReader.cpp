@@ -22,11 +22,6 @@ const json *ConfigReader::find(llvm::StringRef key) const {
   return it == object.end() || it->is_null() ? nullptr : &*it;
 }
 
-bool ConfigReader::isNull(llvm::StringRef key) const {
-  auto it = object.find(key.str());
-  return it != object.end() && it->is_null();
-}
-
 void ConfigReader::error(llvm::StringRef key, llvm::StringRef text) const {
   const json *value = find(key);
   errors.push_back({name(key), llvm::formatv("{0} {1}: {2}", name(key),

@@ -40,8 +40,6 @@ public:
 
   /// The value of `key`; null where it is absent or JSON's null.
   const nlohmann::json *find(llvm::StringRef key) const;
-  /// Whether it is there, and null.
-  bool isNull(llvm::StringRef key) const;
   std::string name(llvm::StringRef key) const { return path + key.str(); }
   void error(llvm::StringRef key, llvm::StringRef text) const;
 

@@ -111,9 +111,6 @@ static std::optional<bool> readWindowOfType(const ConfigReader &root, int64_t la
   return false;
 }
 
-/// What `max_window_layers` is where a configuration has no such key.
-static constexpr int64_t kFirstLateLayer = 28;
-
 static bool hasWindow(const ConfigReader &root, GroupedType::Windows windows, int64_t layer) {
   using Windows = GroupedType::Windows;
   if (windows == Windows::All)
@@ -122,7 +119,7 @@ static bool hasWindow(const ConfigReader &root, GroupedType::Windows windows, in
     return *byType;
   if (windows == Windows::EverySecond)
     return layer % 2 == 0;
-  return layer >= root.integer("max_window_layers", 0, kMaxDim).value_or(kFirstLateLayer);
+  return layer >= root.integer("max_window_layers", 0, kMaxDim).value_or(kMaxDim);
 }
 
 /// 0: none.
@@ -132,8 +129,8 @@ static int64_t readWindow(const ConfigReader &root, const GroupedType &type, int
     return 0;
   bool isOff = type.isWindowOptional && !root.boolean("use_sliding_window").value_or(false);
   int64_t window = 0;
-  if (!isOff && !root.isNull("sliding_window"))
-    window = root.integer("sliding_window", 1, kMaxPositions).value_or(type.defaultWindow);
+  if (!isOff)
+    window = root.integer("sliding_window", 1, kMaxPositions).value_or(0);
   if (!hasWindow(root, type.windows, layer))
     return 0;
   // Without a window no layer is late; others are what a list or the type says.
@@ -224,8 +221,7 @@ static std::vector<double> readUnroundedYarn(const ConfigReader &rope, int64_t r
 }
 
 static void readStretchedRope(const ConfigReader &root, ModelConfig &config) {
-  std::optional<ConfigReader> tables = root.child("rope_parameters");
-  std::optional<ConfigReader> fields = tables ? tables : root.child("rope_scaling");
+  std::optional<ConfigReader> fields = findRopeFields(root).fields;
   llvm::StringRef key = fields && fields->find("rope_type") ? "rope_type" : "type";
   std::string kind = fields && fields->find(key) ? fields->string(key).value_or("") : "";
   RopeParams &params = config.rope;
@@ -254,10 +250,10 @@ static void readStretchedRope(const ConfigReader &root, ModelConfig &config) {
 void mlac::readGrouped(const ConfigReader &root, const GroupedType &type,
                        const ConfigOptions &options, ModelConfig &config) {
   GroupedParams &grouped = config.grouped.emplace();
-  bool hasBias = root.boolean("attention_bias").value_or(type.hasSinks);
-  bool isInputsOnly = type.biases == GroupedType::Biases::InputsOnly;
-  grouped.hasInputBias = isInputsOnly || hasBias;
-  grouped.hasOutputBias = !isInputsOnly && hasBias;
+  using Biases = GroupedType::Biases;
+  bool isByKey = type.biases == Biases::ByKey;
+  grouped.hasOutputBias = isByKey && root.boolean("attention_bias").value_or(false);
+  grouped.hasInputBias = type.biases == Biases::InputsOnly || grouped.hasOutputBias;
   grouped.normalisesHeads = type.normalisesHeads;
   readHeads(root, options, config);
   readScores(root, type, options, config);

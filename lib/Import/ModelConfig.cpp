@@ -13,6 +13,7 @@
 
 #include "mla/Import/ModelConfig.h"
 
+#include "ConfigDefaults.h"
 #include "ConfigParts.h"
 #include "ConfigReader.h"
 #include "JsonPlaces.h"
@@ -65,14 +66,10 @@ constexpr ModelType kModelTypes[] = {
     // DeepSeek's correction of 2025-11-17: the indexer's rope is half-split.
     {.name = "deepseek_v32", .hasIndexer = true},
     {.name = "deepseek_v4", .hasSharedKeys = true},
-    {.name = "gemma2",
-     .grouped =
-         GroupedType{.hasSoftcap = true, .windows = Windows::EverySecond, .defaultWindow = 4096}},
+    {.name = "gemma2", .grouped = GroupedType{.hasSoftcap = true, .windows = Windows::EverySecond}},
     {"glm4_moe_lite"},
     {.name = "glm_moe_dsa", .hasIndexer = true, .indexerPairing = RopePairing::Interleaved},
-    {.name = "gpt_oss",
-     .grouped =
-         GroupedType{.hasSinks = true, .windows = Windows::EverySecond, .defaultWindow = 128}},
+    {.name = "gpt_oss", .grouped = GroupedType{.hasSinks = true, .windows = Windows::EverySecond}},
     {"kimi_k2"},
     // Its layers with latent attention; the others are a recurrence.
     {.name = "kimi_linear", .positionsKey = "model_max_length", .rotates = false},
@@ -82,24 +79,19 @@ constexpr ModelType kModelTypes[] = {
      .scalesLatents = true,
      .layersKey = "num_layers"},
     {.name = "minicpm3", .pairing = RopePairing::Half},
-    {.name = "mistral", .grouped = GroupedType{.windows = Windows::All, .defaultWindow = 4096}},
+    {.name = "mistral", .grouped = GroupedType{.biases = Biases::None, .windows = Windows::All}},
     {"mistral4"},
-    {.name = "mixtral", .grouped = GroupedType{.windows = Windows::All}},
+    {.name = "mixtral", .grouped = GroupedType{.biases = Biases::None, .windows = Windows::All}},
     {.name = "qwen2",
      .grouped = GroupedType{.biases = Biases::InputsOnly,
                             .windows = Windows::Late,
-                            .isWindowOptional = true,
-                            .defaultWindow = 4096}},
+                            .isWindowOptional = true}},
     {.name = "qwen3",
-     .grouped = GroupedType{.normalisesHeads = true,
-                            .windows = Windows::Late,
-                            .isWindowOptional = true,
-                            .defaultWindow = 4096}},
+     .grouped =
+         GroupedType{.normalisesHeads = true, .windows = Windows::Late, .isWindowOptional = true}},
     {.name = "qwen3_moe",
-     .grouped = GroupedType{.normalisesHeads = true,
-                            .windows = Windows::All,
-                            .isWindowOptional = true,
-                            .defaultWindow = 4096}},
+     .grouped =
+         GroupedType{.normalisesHeads = true, .windows = Windows::All, .isWindowOptional = true}},
     {"youtu"},
 };
 
@@ -161,6 +153,11 @@ static void rejectUnsupported(const ConfigReader &root, const ModelType &type) {
     root.error("blocksparse_block_size", "block-sparse attention is not supported, expected null");
   if (root.boolean("is_encoder_decoder").value_or(false))
     root.error("is_encoder_decoder", "only decoders are supported, expected false");
+  for (auto [key, isCausal] :
+       {std::pair("is_causal", true), {"use_bidirectional_attention", false}})
+    if (root.boolean(key).value_or(isCausal) != isCausal)
+      root.error(key, "attention to later tokens is not supported, expected " +
+                          std::string(isCausal ? "true" : "false"));
 }
 
 static void readDims(const ConfigReader &root, const ModelType &type, ModelConfig &config) {
@@ -220,6 +217,13 @@ readEither(const ConfigReader &first, llvm::StringRef firstKey, const ConfigRead
     first.error(firstKey, "contradicts " + second.name(secondKey) + " = " +
                               ConfigReader::print(*second.find(secondKey)));
   return a ? a : b;
+}
+
+RopeFields mlac::findRopeFields(const ConfigReader &root) {
+  const json *scaling = root.find("rope_scaling");
+  if (scaling && !scaling->empty())
+    return {root.child("rope_scaling"), true};
+  return {root.child("rope_parameters"), false};
 }
 
 std::optional<RopeKind> mlac::readRopeKind(const ConfigReader &rope, bool typeRequired,
@@ -301,16 +305,14 @@ void mlac::readRope(const ConfigReader &root, RopePairing pairing, ModelConfig &
   auto getTheta = [](const ConfigReader &reader, llvm::StringRef key) {
     return reader.number(key, 1, /*open=*/true);
   };
-  std::optional<ConfigReader> newFields = root.child("rope_parameters");
-  std::optional<ConfigReader> fields = newFields ? newFields : root.child("rope_scaling");
-  params.theta =
-      (newFields ? readEither<double>(*newFields, "rope_theta", root, "rope_theta", getTheta)
-                 : getTheta(root, "rope_theta"))
-          .value_or(kDefaultTheta);
+  auto [fields, isScaling] = findRopeFields(root);
+  params.theta = (fields ? readEither<double>(*fields, "rope_theta", root, "rope_theta", getTheta)
+                         : getTheta(root, "rope_theta"))
+                     .value_or(kDefaultTheta);
   // Without rotary dims, scaling still sets the softmax scale under YaRN.
   if (!fields)
     return;
-  std::optional<RopeKind> kind = readRopeKind(*fields, /*typeRequired=*/!newFields,
+  std::optional<RopeKind> kind = readRopeKind(*fields, /*typeRequired=*/isScaling,
                                               config.grouped ? kGroupedRopeTypes : kRopeTypes);
   readQueryScaling(*fields, params);
   if (!kind || !params.isApplied)
@@ -409,6 +411,7 @@ llvm::Expected<ModelConfig> mlac::parseModelConfig(llvm::StringRef text,
   config.parsing = options;
   if (const ModelType *type = readModelType(root, options.like)) {
     config.modelType = type->name.str();
+    std::vector<std::string> defaults = fillDefaults(document, type->name);
     rejectUnsupported(root, *type);
     if (!type->hasSharedKeys && !type->grouped && options.layer != 0)
       root.error("model_type", "the layers of this type are all alike: --layer does not apply");
@@ -429,6 +432,7 @@ llvm::Expected<ModelConfig> mlac::parseModelConfig(llvm::StringRef text,
     readMultipliers(root, *type, config);
     if (!options.dequantisedWeights)
       readQuantization(root, config);
+    explainDefaults(defaults, type->name, errors);
   }
   if (!errors.empty())
     return makeError(text, errors);

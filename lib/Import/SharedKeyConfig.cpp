@@ -118,9 +118,10 @@ static int64_t readEvery(const ConfigReader &root, int64_t layer, int64_t layers
 static void readSharedRope(const ConfigReader &root, bool hasEntries, ModelConfig &config) {
   RopeParams &params = config.rope;
   params.pairing = RopePairing::Interleaved;
-  std::optional<ConfigReader> tables = root.child("rope_parameters");
+  auto [all, isScaling] = findRopeFields(root);
+  bool isByKind = all && all->find("main") && all->find("compress");
   std::optional<ConfigReader> own =
-      tables ? tables->child(hasEntries ? "compress" : "main") : std::nullopt;
+      isByKind ? all->child(hasEntries ? "compress" : "main") : std::nullopt;
   std::optional<double> theta = own ? own->number("rope_theta", 1, /*open=*/true) : std::nullopt;
   if (!theta)
     theta = root.number(hasEntries ? "compress_rope_theta" : "rope_theta", 1, /*open=*/true);
@@ -129,9 +130,9 @@ static void readSharedRope(const ConfigReader &root, bool hasEntries, ModelConfi
   params.theta = theta.value_or(kDefaultTheta);
   if (!hasEntries)
     return;
-  std::optional<ConfigReader> fields = own ? own : root.child("rope_scaling");
+  std::optional<ConfigReader> fields = own ? own : all;
   std::optional<RopeKind> kind =
-      fields ? readRopeKind(*fields, /*typeRequired=*/!own) : RopeKind::Plain;
+      fields ? readRopeKind(*fields, /*typeRequired=*/isScaling) : RopeKind::Plain;
   params.kind = kind.value_or(RopeKind::Plain);
   if (params.kind == RopeKind::LongRope)
     fields->error(fields->find("rope_type") ? "rope_type" : "type",

@@ -212,7 +212,7 @@ TEST(GroupedConfig, TensorsOfModels) {
   // Whoever adds the ranks' outputs adds the bias.
   std::string biased = "q_proj.weight q_proj.bias k_proj.weight k_proj.bias v_proj.weight "
                        "v_proj.bias sinks o_proj.weight ";
-  json oss = makeConfig({{"model_type", "gpt_oss"}});
+  json oss = makeConfig({{"model_type", "gpt_oss"}, {"head_dim", 128}});
   EXPECT_EQ(getNames(parse(oss)), biased + "o_proj.bias ");
   ModelConfig config = parse(oss, {.tensorParallel = 8});
   EXPECT_EQ(getNames(config), biased);
@@ -220,6 +220,55 @@ TEST(GroupedConfig, TensorsOfModels) {
   EXPECT_EQ(tensors[2].shapeOnRank(8), (TensorShape{128, 4096})); // k_proj
   EXPECT_EQ(tensors[6].shapeOnRank(8), (TensorShape{4}));         // sinks
   EXPECT_EQ(tensors[7].shapeOnRank(8), (TensorShape{4096, 512})); // o_proj
+}
+
+/// A configuration with nothing but what has to be there.
+ModelConfig parseLeast(const char *type, const json &changes = json::object()) {
+  json config = {{"model_type", type},
+                 {"hidden_size", 4096},
+                 {"num_hidden_layers", 32},
+                 {"num_attention_heads", 64},
+                 {"max_position_embeddings", 131072}};
+  config.update(changes);
+  return parse(config);
+}
+
+TEST(GroupedConfig, KeysThatAFileLacksHaveTheTypesDefaults_E7) {
+  ModelConfig llama = parseLeast("llama"), gemma = parseLeast("gemma2"),
+              oss = parseLeast("gpt_oss"), qwen = parseLeast("qwen3"),
+              mixtral = parseLeast("mixtral");
+  EXPECT_EQ(llama.vHeadDim, 64);
+  EXPECT_EQ(llama.grouped->kvHeadsTotal, 64);
+  EXPECT_EQ(gemma.vHeadDim, 256);
+  EXPECT_EQ(gemma.grouped->kvHeadsTotal, 4);
+  EXPECT_EQ(gemma.grouped->softcap, 50);
+  EXPECT_EQ(gemma.softmaxScale(), 1.0 / 16);
+  EXPECT_EQ(parseLeast("gemma2", {{"head_dim", 64}}).softmaxScale(), 1.0 / 16);
+  EXPECT_EQ(parseLeast("gemma2", {{"attn_logit_softcapping", nullptr}}).grouped->softcap, 0);
+  EXPECT_EQ(oss.vHeadDim, 64);
+  EXPECT_EQ(oss.rope.theta, 150000);
+  EXPECT_NEAR(*oss.rope.cosSinMultiplier, 0.1 * std::log(32) + 1, 1e-12); // yarn by 32
+  EXPECT_EQ(parseLeast("gpt_oss", {{"rope_parameters", {{"rope_type", "default"}}}}).rope.kind,
+            RopeKind::Plain);
+  EXPECT_EQ(qwen.vHeadDim, 128);
+  EXPECT_EQ(qwen.grouped->kvHeadsTotal, 32);
+  EXPECT_EQ(parseLeast("qwen3_moe").grouped->kvHeadsTotal, 4);
+  EXPECT_EQ(mixtral.rope.theta, 1e6);
+  EXPECT_EQ(mixtral.rmsNormEps, 1e-5);
+  // What is in one of its places is not lacking; of two objects transformers reads rope_scaling.
+  EXPECT_EQ(parseLeast("mixtral", {{"rope_theta", 10.0}}).rope.theta, 10);
+  EXPECT_EQ(parseLeast("mixtral", {{"rope_parameters", {{"rope_theta", 10.0}}}}).rope.theta, 10);
+  json yarn = {{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 4096}};
+  ModelConfig both =
+      parseLeast("mixtral", {{"rope_parameters", {{"rope_theta", 10.0}}}, {"rope_scaling", yarn}});
+  EXPECT_EQ(both.rope.kind, RopeKind::Yarn);
+  EXPECT_EQ(both.rope.theta, 1e6);
+}
+
+TEST(GroupedConfig, MistralsProjectionsHaveNoBiasWhateverItsKeysSay_E7) {
+  for (const char *type : {"mistral", "mixtral"})
+    EXPECT_EQ(getNames(parse(makeConfig({{"model_type", type}, {"attention_bias", true}}))),
+              "q_proj.weight k_proj.weight v_proj.weight o_proj.weight ");
 }
 
 TEST(GroupedConfigError, NamesKeysAndLimits) {
@@ -238,6 +287,9 @@ TEST(GroupedConfigError, NamesKeysAndLimits) {
        "rope_scaling.rope_type = \"dynamic\": known rope types are default, linear, llama3, "
        "longrope, yarn"},
       {{{"attn_logit_softcapping", 50.0}}, "logit soft-capping is not supported"},
+      {{{"is_causal", false}}, "is_causal = false: attention to later tokens is not supported"},
+      {{{"model_type", "gemma2"}, {"use_bidirectional_attention", true}},
+       "use_bidirectional_attention = true: attention to later tokens is not supported"},
       {{{"model_type", "mistral"}, {"sliding_window", 0}},
        "sliding_window = 0: expected an integer from 1"},
       {{{"model_type", "gemma2"}, {"sliding_window", nullptr}},

@@ -260,16 +260,47 @@ TEST(ModelConfig, AbsentMscaleAllDimLeavesTheScale) {
   EXPECT_DOUBLE_EQ(parseOrFail(config.dump()).softmaxScale(), 1 / std::sqrt(192.0));
 }
 
-TEST(ModelConfig, MissingValueDimIsDerived) {
+TEST(ModelConfig, MissingValueDimIsDerivedOrTheTypesDefault) {
   json config = readConfigJson("minicpm3_4b");
   EXPECT_FALSE(config.contains("v_head_dim")); // an old configuration
   EXPECT_EQ(parseOrFail(config.dump()).vHeadDim, 64);
+  config = readConfigJson("deepseek_v3");
+  config.erase("v_head_dim");
+  EXPECT_EQ(parseOrFail(config.dump()).vHeadDim, 128);
 }
 
-TEST(ModelConfig, MissingQueryRankMeansNone) {
+TEST(ModelConfig, MissingQueryRankIsTheTypesDefaultAndNullMeansNone) {
   json config = readConfigJson("deepseek_v2_lite");
+  EXPECT_TRUE(config.at("q_lora_rank").is_null());
+  EXPECT_FALSE(parseOrFail(config.dump()).qLoraRank.has_value());
+  config.erase("q_lora_rank");
+  EXPECT_EQ(parseOrFail(config.dump()).qLoraRank, 1536);
+  config = readConfigJson("kimi_linear_48b");
   config.erase("q_lora_rank");
   EXPECT_FALSE(parseOrFail(config.dump()).qLoraRank.has_value());
+}
+
+TEST(ModelConfig, MissingRopeIsTheTypesDefault) {
+  json config = readConfigJson("longcat_flash");
+  config.erase("rope_theta");
+  EXPECT_EQ(parseOrFail(config.dump()).rope.theta, 1e7);
+  config = readConfigJson("mistral4");
+  config.erase("rope_parameters");
+  RopeParams rope = parseOrFail(config.dump()).rope;
+  EXPECT_EQ(rope.kind, RopeKind::Yarn);
+  EXPECT_EQ(rope.factor, 128);
+  EXPECT_EQ(rope.scaledFrom, 8192);
+}
+
+TEST(ModelConfig, ProblemsOfDefaultsSayWhereTheyComeFrom) {
+  json config = {{"model_type", "qwen2"},  {"hidden_size", 4096},
+                 {"num_hidden_layers", 2}, {"num_attention_heads", 24},
+                 {"head_dim", 128},        {"max_position_embeddings", 4096}};
+  llvm::Expected<ModelConfig> parsed = parseModelConfig(config.dump());
+  ASSERT_FALSE(parsed);
+  EXPECT_EQ(llvm::toString(parsed.takeError()),
+            "num_key_value_heads = 32: expected a divisor of num_attention_heads 24 (the file "
+            "lacks num_key_value_heads, this is qwen2's default)");
 }
 
 TEST(ModelConfig, MisleadingAndUnknownKeysAreIgnored) {
