@@ -412,6 +412,9 @@ llvm::Expected<ModelConfig> mlac::parseModelConfig(llvm::StringRef text,
   if (const ModelType *type = readModelType(root, options.like)) {
     config.modelType = type->name.str();
     std::vector<std::string> defaults = fillDefaults(document, type->name);
+    // Who reads the package has no defaults of its own.
+    if (!defaults.empty())
+      config.text = document.dump();
     rejectUnsupported(root, *type);
     if (!type->hasSharedKeys && !type->grouped && options.layer != 0)
       root.error("model_type", "the layers of this type are all alike: --layer does not apply");

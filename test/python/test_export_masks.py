@@ -138,7 +138,11 @@ class Attention(torch.nn.Module):
                   "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS, "head_dim": DIM,
                   "max_position_embeddings": 64, "partial_rotary_factor": self.rotated / DIM,
                   "attention_bias": False, "sliding_window": self.window or None}
-        return {**config, "attn_logit_softcapping": self.softcap} if self.softcap else config
+        if self.softcap:
+            config |= {"attn_logit_softcapping": self.softcap, "query_pre_attn_scalar": DIM}
+        if self.sinks is not None:
+            config["rope_parameters"] = {"rope_type": "default", "rope_theta": 10000.0}
+        return config
 
 
 class MasksTest(unittest.TestCase):

@@ -32,6 +32,7 @@ struct Traits {
   int64_t window = 0;         // without the key
   bool asksForWindow = false; // by `use_sliding_window`
   bool hasInputBias = false;  // whatever `attention_bias` says, and none of the output
+  bool hasNoBias = false;     // whatever it says
   bool normalisesHeads = false, hasSinks = false, hasSoftcap = false;
 };
 
@@ -39,8 +40,8 @@ constexpr Traits kTraits[] = {
     {.type = "gemma2", .windows = Windows::Even, .window = 4096, .hasSoftcap = true},
     {.type = "gpt_oss", .windows = Windows::Even, .window = 128, .hasSinks = true},
     {.type = "llama"},
-    {.type = "mistral", .windows = Windows::All, .window = 4096},
-    {.type = "mixtral", .windows = Windows::All},
+    {.type = "mistral", .windows = Windows::All, .window = 4096, .hasNoBias = true},
+    {.type = "mixtral", .windows = Windows::All, .hasNoBias = true},
     {.type = "qwen2",
      .windows = Windows::Late,
      .window = 4096,
@@ -110,7 +111,7 @@ GroupedSpec mlac::run::readGroupedSpec(const json &config, const LayerFacts &fac
   GroupedSpec spec;
   spec.quantised = facts.quantised;
   readHeads(spec, config, facts);
-  bool hasBias = config.value("attention_bias", traits.hasSinks);
+  bool hasBias = !traits.hasNoBias && config.value("attention_bias", traits.hasSinks);
   spec.hasInputBias = traits.hasInputBias || hasBias;
   // One bias for the sum over ranks, which whoever reduces adds.
   spec.hasOutputBias = !traits.hasInputBias && hasBias && facts.ranks == 1;

@@ -90,11 +90,10 @@ static void readLongRope(Rotation &rotation, const json &keys, const json &confi
 }
 
 json mlac::run::readRopeKeys(const json &config) {
-  json keys = json::object();
   for (const char *key : {"rope_scaling", "rope_parameters"})
-    if (config.contains(key) && config[key].is_object())
-      keys.update(config[key]);
-  return keys;
+    if (config.contains(key) && config[key].is_object() && !config[key].empty())
+      return config[key];
+  return json::object();
 }
 
 static std::string list(const std::set<std::string> &names) {

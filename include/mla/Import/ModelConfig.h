@@ -136,7 +136,8 @@ struct ConfigOptions {
 };
 
 struct ModelConfig {
-  /// The configuration as it was given, and how it was read.
+  /// The configuration as it was given, with its type's defaults for keys that it lacks, and how it
+  /// was read.
   std::string text;
   ConfigOptions parsing;
 

@@ -1,7 +1,7 @@
 // A window and sinks, eager, for any number of tokens.
 // Recorded by torch.export 2.15 (mla-import-archive).
 // RUN: echo 'module {}' > %t.empty
-// RUN: sed 's/llama/gpt_oss/' %S/Inputs/grouped.json > %t.json
+// RUN: sed -e 's/llama/gpt_oss/' -e 's/"head_dim"/"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}, "head_dim"/' %S/Inputs/grouped.json > %t.json
 // RUN: mla-opt %t.empty --mla-import-config="config=%t.json dtype=f32" -o %t.config
 // RUN: mla-opt %s --mla-raise-graph="config=%t.json dtype=f32" -o %t.graph
 // RUN: cmp %t.graph %t.config

@@ -1,7 +1,7 @@
 // A window and a softcap, eager: truth values that fill scores.
 // Recorded by torch.export 2.15 (mla-import-archive).
 // RUN: echo 'module {}' > %t.empty
-// RUN: sed -e 's/llama/gemma2/' -e 's/"head_dim"/"attn_logit_softcapping": 3.0, "head_dim"/' %S/Inputs/grouped.json > %t.json
+// RUN: sed -e 's/llama/gemma2/' -e 's/"head_dim"/"attn_logit_softcapping": 3.0, "query_pre_attn_scalar": 8, "head_dim"/' %S/Inputs/grouped.json > %t.json
 // RUN: mla-opt %t.empty --mla-import-config="config=%t.json dtype=f32" -o %t.config
 // RUN: mla-opt %s --mla-raise-graph="config=%t.json dtype=f32" -o %t.graph
 // RUN: cmp %t.graph %t.config
