@@ -122,14 +122,30 @@ static json::Value describe(const GraphValue &value) {
   return json::Object{{"node", value.name}, {"result", value.result}};
 }
 
+static json::Value describe(const QueryAndKey &operands) {
+  return json::Object{{"query", describe(operands.query)},
+                      {"key", describe(operands.key)},
+                      {"key_is_transposed", operands.isKeyTransposed},
+                      {"group", operands.group}};
+}
+
+static json::Value describe(const std::optional<RopeInfo> &rope) {
+  if (!rope)
+    return nullptr;
+  return json::Object{{"order", rope->pairing == RopePairing::Half ? "half" : "interleaved"},
+                      {"first", rope->first},
+                      {"dim", rope->width},
+                      {"multiplier", rope->multiplier},
+                      {"frequencies", json::Array(rope->frequencies)}};
+}
+
 llvm::Error mlac::writeCachedGraph(const CachedGraph &graph, StringRef path) {
   json::Array nodes, kinds;
   for (const CachedNode &node : graph.nodes)
     nodes.push_back(json::Object{{"node", node.node},
                                  {"module", node.module},
-                                 {"query", describe(node.query)},
-                                 {"key", describe(node.key)},
-                                 {"key_is_transposed", node.isKeyTransposed},
+                                 {"operands", describe(node.operands)},
+                                 {"turned", describe(node.turned)},
                                  {"value", describe(node.value)},
                                  {"group", node.group},
                                  {"sinks", node.sinks},
@@ -143,7 +159,8 @@ llvm::Error mlac::writeCachedGraph(const CachedGraph &graph, StringRef path) {
                                  {"value_dim", info.valueDim},
                                  {"window", info.window},
                                  {"scale", info.scale},
-                                 {"softcap", info.softcap}});
+                                 {"softcap", info.softcap},
+                                 {"rope", describe(info.rope)}});
   return writeJson(json::Object{{"attention", std::move(nodes)}, {"kinds", std::move(kinds)}},
                    path);
 }

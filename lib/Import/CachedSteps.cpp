@@ -28,6 +28,8 @@ public:
   void buildStep(size_t kind, bool isDecode);
 
 private:
+  /// Rows under rope, where the kind has one.
+  Value rotate(Value heads, const AttentionInfo &info, Value batch);
   RankedTensorType rows(int64_t heads, int64_t dim) {
     return RankedTensorType::get({ShapedType::kDynamic, heads, dim}, element);
   }
@@ -63,6 +65,40 @@ LogicalResult StepsBuilder::verify() {
   return success(cacheType != nullptr);
 }
 
+/// Positions of a model that names no number of them (mla.model).
+static constexpr int64_t kPositions = 131072;
+
+/// Frequencies as the graph stores them are those of theta 1, each divided by a number of its own,
+/// which is what longrope's factors are.
+static mla::RopeAttr getRope(MLIRContext &context, const RopeInfo &info) {
+  ModelConfig config;
+  config.qkRopeHeadDim = info.width;
+  config.maxPositionEmbeddings = kPositions;
+  RopeParams &rope = config.rope;
+  rope.kind = RopeKind::LongRope;
+  rope.pairing = info.pairing;
+  rope.theta = 1;
+  rope.originalMaxPositions = kPositions;
+  rope.cosSinMultiplier = info.multiplier;
+  for (double frequency : info.frequencies)
+    rope.shortFactor.push_back(1 / frequency);
+  rope.longFactor = rope.shortFactor;
+  return getRopeAttr(context, config);
+}
+
+Value StepsBuilder::rotate(Value heads, const AttentionInfo &info, Value batch) {
+  if (!info.rope)
+    return heads;
+  mla::RopeAttr rope = getRope(*builder.getContext(), *info.rope);
+  auto tableType =
+      RankedTensorType::get({ShapedType::kDynamic, rope.getDim()}, builder.getF32Type());
+  Value table = mla::RopeTableOp::create(builder, loc, tableType, rope);
+  IntegerAttr offset =
+      info.rope->width < info.keyDim ? builder.getI64IntegerAttr(info.rope->first) : IntegerAttr();
+  return mla::RopeOp::create(builder, loc, heads.getType(), heads, table, batch, rope, offset,
+                             /*inverse=*/false, /*every=*/1, /*codes_group=*/IntegerAttr());
+}
+
 void StepsBuilder::buildStep(size_t kind, bool isDecode) {
   OpBuilder::InsertionGuard guard(builder);
   const AttentionInfo &info = graph.kinds[kind];
@@ -84,11 +120,12 @@ void StepsBuilder::buildStep(size_t kind, bool isDecode) {
     function.setArgAttr(inputs.size() - 1, mla::kWeightAttr, builder.getStringAttr("sinks"));
   function.setResultAttr(0, mla::kOutputAttr, builder.getStringAttr("output"));
   Value batch = body->getArgument(3);
-  Value appended = mla::AppendOp::create(builder, loc, cacheType,
-                                         ValueRange{body->getArgument(1), body->getArgument(2)},
-                                         body->getArgument(4), batch);
+  Value query = rotate(body->getArgument(0), info, batch);
+  Value key = rotate(body->getArgument(1), info, batch);
+  Value appended = mla::AppendOp::create(
+      builder, loc, cacheType, ValueRange{key, body->getArgument(2)}, body->getArgument(4), batch);
   auto attention = mla::GroupedAttentionOp::create(
-      builder, loc, outputType, /*lse=*/Type(), body->getArgument(0), appended, appended, batch,
+      builder, loc, outputType, /*lse=*/Type(), query, appended, appended, batch,
       hasSinks ? Value(body->getArguments().back()) : Value(), /*num_splits=*/Value(),
       builder.getI64IntegerAttr(info.window), builder.getF64FloatAttr(info.softcap),
       builder.getF64FloatAttr(info.scale));

@@ -43,23 +43,26 @@ class _Attention:
     """What stands in the place of one attention of the graph."""
 
     def __init__(self, attend: _PackagedSteps | _Operators, place: Mapping[str, Any], layer: int):
-        self._attend, self._place, self._layer = attend, place, layer
+        self._attend, self._layer, self._group = attend, layer, place["group"]
+        self.operands = place[attend.operands]  # queries and keys of the graph
         self.__name__ = f"cached_attention_{layer}"
 
     def __call__(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         """Of [batch, heads, tokens, channels], as the graph has them: new tokens alone."""
-        if self._place["key_is_transposed"]:
+        if self.operands["key_is_transposed"]:
             key = key.transpose(-1, -2)
-        group = self._place["group"]
         rows = [heads.transpose(1, 2).contiguous()
-                for heads in (query, key[:, ::group], value[:, ::group])]
+                for heads in (query, key[:, ::self.operands["group"]], value[:, ::self._group])]
         batch, heads, tokens, _ = query.shape
         output = self._attend.run(self._layer, *rows)
         return output.view(batch, tokens, heads, -1).transpose(1, 2)
 
 
 class _PackagedSteps:
-    """The steps of a package, which has every attention of the graph, over one cache of each."""
+    """The steps of a package, which has every attention of the graph, over one cache of each, and
+    the rope before it."""
+
+    operands = "operands"
 
     def __init__(self, program: Any, package: Package, plan: Mapping[str, Any],
                  info: SequenceInfo, device: Device):
@@ -106,7 +109,10 @@ class _PackagedSteps:
 
 
 class _Operators:
-    """The operator of a descriptor (mlac.attention), with caches of each attention, buffers of all."""
+    """The operator of a descriptor (mlac.attention), with caches of each attention, buffers of all.
+    Rope is the graph's own."""
+
+    operands = "turned"
 
     def __init__(self, program: Any, plan: Mapping[str, Any], info: SequenceInfo, name: str):
         from .attention import AttentionInfo, AttentionNodes, AttentionRegistry
@@ -151,6 +157,24 @@ def _find(nodes: Mapping[str, Any], value: Any) -> Any:
                 if user.target is operator.getitem and user.args[1] == value["result"])
 
 
+def _erase_with_operands(graph: Any, node: Any) -> None:
+    """What only an attention read. torch's own elimination takes dropout for an effect, and what
+    tracing saw of a tensor's type for a use."""
+    def name(of: Any) -> str:
+        return str(of.target).split(".")[1] if str(of.target).startswith("aten.") else ""
+
+    following = [node]
+    while following:
+        node = following.pop()
+        checks = [user for user in node.users if name(user) == "_assert_tensor_metadata"]
+        if node.op != "call_function" or name(node).endswith("_") or len(checks) < len(node.users):
+            continue
+        for check in checks:
+            graph.erase_node(check)
+        following += node.all_input_nodes
+        graph.erase_node(node)
+
+
 class CachedModel:
     """A model whose attention appends to caches and reads them; see `cached`."""
 
@@ -167,11 +191,14 @@ class CachedModel:
         nodes = {node.name: node for node in module.graph.nodes}
         for layer, place in enumerate(places):
             old = nodes[place["node"]]
-            operands = tuple(_find(nodes, place[name]) for name in ("query", "key", "value"))
+            attention = _Attention(self._attend, place, layer)
+            operands = tuple(_find(nodes, value) for value in
+                             (*(attention.operands[name] for name in ("query", "key")),
+                              place["value"]))
             with module.graph.inserting_after(old):
-                new = module.graph.call_function(_Attention(self._attend, place, layer),
-                                                 operands)
+                new = module.graph.call_function(attention, operands)
             old.replace_all_uses_with(new)
+            _erase_with_operands(module.graph, old)
         module.graph.eliminate_dead_code()
         module.recompile()
         return module

@@ -62,8 +62,11 @@ class ArchiveTest(unittest.TestCase):
     def test_D46_golden_layer(self):
         package, plan = compile_cached(GOLDEN / "llama_gqa_dynamic.pt2", "--page-size=16")
         (place,), (kind,) = plan["attention"], plan["kinds"]
-        self.assertEqual((place["query"], place["key"], place["value"], place["group"]),
-                         ("add", "reshape", "reshape_1", 4))
+        # Tables that are inputs leave rope to the graph.
+        self.assertEqual(place["operands"], {"query": "add", "key": "reshape", "group": 4,
+                                             "key_is_transposed": False})
+        self.assertEqual((place["operands"], kind["rope"]), (place["turned"], None))
+        self.assertEqual((place["value"], place["group"]), ("reshape_1", 4))
         self.assertEqual((kind["num_heads"], kind["num_kv_heads"], kind["head_dim"]), (8, 2, 48))
         golden = read_golden("llama_gqa.safetensors")
         hidden, cos, sin = (golden[name][0] for name in ("hidden_states", "cos", "sin"))
@@ -90,7 +93,8 @@ class ArchiveTest(unittest.TestCase):
         places = [place["module"] for place in plan["attention"]]
         self.assertEqual(places, [f"model.model.layers.{layer}.self_attn: DeepseekV3Attention"
                                   for layer in range(2)])
-        # Keys of latents, in full for each head, and values of other widths.
+        # Keys of latents, in full for each head, and values of other widths. No value of the graph
+        # has those keys before rope.
         (kind,) = plan["kinds"]
         self.assertEqual((kind["num_heads"], kind["num_kv_heads"], kind["head_dim"],
                           kind["value_dim"]), (4, 4, 24, 16))
@@ -113,6 +117,9 @@ class ArchiveTest(unittest.TestCase):
 TINY = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4,
         "num_key_value_heads": 2, "num_hidden_layers": 3, "max_position_embeddings": 128,
         "vocab_size": 40, "head_dim": 24}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
+LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 32}
 LATENT = {**{key: value for key, value in TINY.items() if key != "head_dim"},
           "num_key_value_heads": 4, "q_lora_rank": 48, "kv_lora_rank": 32,
           "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "num_hidden_layers": 2,
@@ -138,7 +145,8 @@ class ModelTest(unittest.TestCase):
 
     def make_cached(self, model, info, **options):
         """Batch and tokens are open; the mask is an input that nothing reads any more."""
-        batch, tokens = torch.export.Dim("batch", max=64), torch.export.Dim("tokens", max=128)
+        # What torch makes of the sizes of views must not narrow them, so they have no names.
+        batch = tokens = torch.export.Dim.AUTO
         ids = torch.ones(2, 5, dtype=torch.long)
         mask = torch.full((2, 1, 5, 5), float("-inf")).triu(1)
         shapes = {"input_ids": {0: batch, 1: tokens}, "position_ids": {0: batch, 1: tokens},
@@ -193,14 +201,21 @@ class ModelTest(unittest.TestCase):
     def test_D46_tokens_of_whole_models(self):
         for kind, sizes, implementation in (
                 ("llama", TINY, "sdpa"), ("llama", TINY, "eager"), ("qwen3", TINY, "sdpa"),
+                ("llama", {**TINY, "rope_scaling": YARN}, "sdpa"),
+                ("llama", {**TINY, "rope_scaling": LLAMA3}, "sdpa"),
                 ("deepseek_v3", LATENT, "sdpa")):
-            with self.subTest(kind, implementation=implementation):
+            with self.subTest(kind, implementation=implementation,
+                              rope=sizes.get("rope_scaling")):
                 model = self.make_model(kind, sizes, implementation)
                 info = SequenceInfo(max_seq_len=32, max_batch_size=3, page_size=4)
                 cached = self.make_cached(model, info, device=mlac.Device("cpu", 1),
                                           target="cpu")
                 self.assertEqual(len(cached.caches), sizes["num_hidden_layers"])
                 self.assertEqual(self.generate(cached), self.expected(model))
+                # Nothing of attention is left to torch, rope neither; but that of latents' keys.
+                left = {str(node.target) for node in cached._graph.graph.nodes}
+                self.assertNotIn("aten.scaled_dot_product_attention.default", left)
+                self.assertEqual("aten.cos.default" in left, kind == "deepseek_v3")
 
     def test_D46_tokens_by_the_operator_of_a_descriptor(self):
         """Chosen by name, also one that is registered here; buffers are made once."""

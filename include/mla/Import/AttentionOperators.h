@@ -37,6 +37,8 @@ struct AttentionOperator {
   bool takesTokens;
   bool hasScores;  ///< constants scale, window and softcap
   bool hasSinks;   ///< behind the caches
+  /// Whether it rotates queries and keys, by a shared buffer of frequencies (RopeInfo).
+  bool rotates;
   bool joinsHeads; ///< returns [batch, tokens, heads * channels]
 };
 

@@ -11,6 +11,7 @@
 #include "FindAttention.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <cmath>
 #include <limits>
@@ -25,6 +26,8 @@ using mlir::graph::NodeOp;
 static constexpr StringLiteral kBatchInputs[] = {"seq_len", "input_pos", "cache_loc",
                                                  "pages_per_seq"};
 static constexpr StringLiteral kTokens = "input_ids", kPageTable = "page_table";
+/// The frequencies of rope, which all attention of a graph may share.
+static constexpr StringLiteral kFrequencies = "inv_freq";
 /// Rope is the graph's own: what a buffer of angles is called that holds none, as descriptors name
 /// it (mode, theta, scale).
 static constexpr StringLiteral kNoRope = "_None_10000_0_1_0";
@@ -53,6 +56,8 @@ private:
   Value toRows(Value heads, bool isTransposed, int64_t group, const Twine &name);
   void addCaches(Operands &operands, const FoundAttention &found, size_t index);
   void addScores(Operands &operands, const AttentionInfo &info);
+  void addRope(Operands &operands, const FoundRope &rope);
+  QueryAndKey describe(const AttentionOperands &operands, int64_t kvHeads);
   Value callAttention(const FoundAttention &found, const CachedNode &cached, size_t index,
                       const std::string &name);
   Value splitHeads(Value joined, const AttentionInfo &info, Type type, const Twine &name);
@@ -191,6 +196,19 @@ void Cacher::addScores(Operands &operands, const AttentionInfo &info) {
   constant("window", builder.getI64IntegerAttr(info.window));
 }
 
+/// The weight that has the frequencies is one of the graph, and so one for all attention.
+void Cacher::addRope(Operands &operands, const FoundRope &rope) {
+  auto constant = [&](StringRef name, Attribute value) {
+    operands.arguments.push_back(builder.getNamedAttr(name, value));
+  };
+  bool isHalf = rope.info.pairing == RopePairing::Half;
+  add(operands, kFrequencies, function.getArgument(rope.weight));
+  constant("rope_order", builder.getStringAttr(isHalf ? "half" : "interleaved"));
+  constant("rope_first", builder.getI64IntegerAttr(rope.info.first));
+  constant("rope_dim", builder.getI64IntegerAttr(rope.info.width));
+  constant("rope_multiplier", builder.getF64FloatAttr(rope.info.multiplier));
+}
+
 /// [batch, tokens, heads, channels] of what the operator gives.
 Value Cacher::splitHeads(Value joined, const AttentionInfo &info, Type type, const Twine &name) {
   return call("aten.unflatten.int", joined,
@@ -206,7 +224,7 @@ Value Cacher::callAttention(const FoundAttention &found, const CachedNode &cache
                             const std::string &name) {
   const AttentionOperands &from = found.operands;
   Value rows[] = {toRows(from.query, /*isTransposed=*/false, /*group=*/1, name + "_query"),
-                  toRows(from.key, from.isKeyTransposed, cached.group, name + "_key"),
+                  toRows(from.key, from.isKeyTransposed, cached.operands.group, name + "_key"),
                   toRows(from.value, /*isTransposed=*/false, cached.group, name + "_value")};
   Operands operands;
   for (auto [input, value] : llvm::zip_equal(attention.inputs, rows))
@@ -220,6 +238,8 @@ Value Cacher::callAttention(const FoundAttention &found, const CachedNode &cache
                           attention.buffer.str() + kNoRope.str()));
   if (found.sinks)
     add(operands, "sinks", function.getArgument(*found.sinks));
+  if (found.rope)
+    addRope(operands, *found.rope);
   if (attention.hasScores)
     addScores(operands, found.info);
   RankedTensorType result = permute(NodeOp(found.node)->getResult(0).getType(), {0, 2, 1, 3});
@@ -256,17 +276,55 @@ LogicalResult Cacher::verify(FoundAttention &found) {
   return success();
 }
 
+/// Erases `node` and what only it read, rope among it. Writes to memory stay.
+static void eraseWithOperands(NodeOp node) {
+  // What tracing saw of a tensor's type keeps nothing.
+  auto isCheck = [](Operation *user) {
+    return cast<NodeOp>(user).getTarget() == "aten._assert_tensor_metadata.default";
+  };
+  SmallVector<NodeOp> next{node};
+  while (!next.empty()) {
+    node = next.pop_back_val();
+    bool writes = node.getTarget().rsplit('.').first.ends_with("_"); // aten.add_.Tensor
+    bool isRead = llvm::any_of(
+        node->getUsers(), [&](Operation *user) { return !isa<NodeOp>(user) || !isCheck(user); });
+    if (writes || isRead)
+      continue;
+    for (Operation *check : llvm::make_early_inc_range(node->getUsers()))
+      check->erase();
+    llvm::SetVector<NodeOp> makers;
+    for (Value operand : node.getOperands())
+      if (auto maker = operand.getDefiningOp<NodeOp>())
+        makers.insert(maker);
+    node->erase();
+    llvm::append_range(next, makers);
+  }
+}
+
+QueryAndKey Cacher::describe(const AttentionOperands &operands, int64_t kvHeads) {
+  int64_t heads = cast<RankedTensorType>(operands.key.getType()).getDimSize(1);
+  return {getValue(function, operands.query), getValue(function, operands.key),
+          operands.isKeyTransposed, heads / kvHeads};
+}
+
 CachedNode Cacher::replace(FoundAttention &found, size_t index) {
-  const AttentionOperands &from = found.operands;
   Value result = found.node->getResult(0);
+  QueryAndKey turned = describe(found.operands, found.info.kvHeads);
+  if (!attention.rotates)
+    found.rope.reset();
+  if (found.rope) {
+    found.info.rope = found.rope->info;
+    found.operands.query = found.rope->query;
+    found.operands.key = found.rope->key;
+    found.operands.isKeyTransposed = false;
+  }
   CachedNode cached{.node = getName(function, result),
                     .module = found.node.getModulePath().value_or("").str(),
-                    .query = getValue(function, from.query),
-                    .key = getValue(function, from.key),
-                    .value = getValue(function, from.value),
-                    .isKeyTransposed = from.isKeyTransposed};
-  int64_t keyHeads = cast<RankedTensorType>(from.key.getType()).getDimSize(1);
-  cached.group = keyHeads / found.info.kvHeads;
+                    .operands = describe(found.operands, found.info.kvHeads),
+                    .turned = turned,
+                    .value = getValue(function, found.operands.value)};
+  int64_t valueHeads = cast<RankedTensorType>(found.operands.value.getType()).getDimSize(1);
+  cached.group = valueHeads / found.info.kvHeads;
   if (found.sinks)
     cached.sinks = getName(function, function.getArgument(*found.sinks));
   std::string name = "cached_attention_" + std::to_string(index);
@@ -277,7 +335,7 @@ CachedNode Cacher::replace(FoundAttention &found, size_t index) {
                      builder.getNamedAttr("dims", builder.getI64ArrayAttr({0, 2, 1, 3}))},
                     result.getType(), name + "_output");
   result.replaceAllUsesWith(back);
-  found.node.erase();
+  eraseWithOperands(found.node);
   return cached;
 }
 

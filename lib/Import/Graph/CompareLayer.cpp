@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CompareLayer.h"
+#include "FindRope.h"
 
 #include "mla/Dialect/Graph/IR/GraphDialect.h"
 #include "mla/Import/CheckpointTensors.h"
@@ -124,27 +125,6 @@ LogicalResult Comparison::compare(const GroupedLayer &layer) {
   return failure(differs);
 }
 
-/// The frequency in a product of it and a token's position, which an input is taken as.
-std::optional<double> Comparison::readFrequency(const Source &angle) {
-  if (angle.kind != SourceKind::Product || angle.operands.size() != 2 || angle.number != 1)
-    return std::nullopt;
-  std::optional<double> frequency;
-  bool hasPosition = false;
-  for (Expr each : angle.operands) {
-    const Source &source = expressions[each];
-    bool isArgument = source.kind == SourceKind::Argument;
-    hasPosition |= source.kind == SourceKind::Position ||
-                   (isArgument && !getName(source.a, mlir::graph::kInputAttr).empty());
-    auto values =
-        isArgument
-            ? function.getArgAttrOfType<DenseElementsAttr>(source.a, mlir::graph::kValuesAttr)
-            : DenseElementsAttr();
-    if (values && values.getElementType().isF32() && each.index < values.getNumElements())
-      frequency = values.getValues<float>()[each.index];
-  }
-  return hasPosition ? frequency : std::nullopt;
-}
-
 /// The table's number is multiplier · function(position · frequency), or an input's.
 LogicalResult Comparison::checkTable(Expr table, Function function, size_t index, double expected,
                                      double multiplier) {
@@ -165,14 +145,15 @@ LogicalResult Comparison::checkTable(Expr table, Function function, size_t index
       outer.kind == SourceKind::Apply && outer.a == static_cast<uint32_t>(function)
           ? &expressions[outer.operands.front()]
           : nullptr;
-  std::optional<double> frequency = angle ? readFrequency(*angle) : std::nullopt;
+  std::optional<StoredFrequency> frequency =
+      angle ? readFrequency(this->function, expressions, *angle) : std::nullopt;
   if (!frequency)
     return emitError(this->function.getLoc())
            << "rope's table is no input of the graph and not the cosine or sine of positions times "
               "frequencies, but "
            << describe(expressions, table);
-  if (std::abs(*frequency - expected) > kFrequencyTolerance * expected)
-    differ("a rotary frequency " + Twine(index) + " of", print(*frequency), print(expected));
+  if (std::abs(frequency->value - expected) > kFrequencyTolerance * expected)
+    differ("a rotary frequency " + Twine(index) + " of", print(frequency->value), print(expected));
   if (std::abs(factor - multiplier) > kFrequencyTolerance * multiplier)
     differ("a factor of rope's tables of", print(factor), print(multiplier));
   return success();

@@ -45,7 +45,6 @@ private:
   void compareDim(llvm::StringRef key, int64_t inGraph, int64_t inConfig);
   void compareNumber(llvm::StringRef what, double inGraph, double inConfig);
   void compareBias(llvm::StringRef projection, bool isInGraph, bool isInConfig);
-  std::optional<double> readFrequency(const Source &angle);
   mlir::LogicalResult checkTable(Expr table, Function function, size_t index, double expected,
                                  double multiplier);
   mlir::FailureOr<std::vector<RaisedWeight>> nameWeights(llvm::ArrayRef<Role> roles);

@@ -170,6 +170,9 @@ llvm::Error AttentionFinder::matchHeads(FoundAttention &found) {
   if (llvm::Error error = readOperands(found, rows))
     return error;
   countKvHeads(rows, found.info);
+  found.rope = RopeFinder(function, expressions, evaluator)
+                   .find({found.operands.query, rows.queries, found.info.heads},
+                         {found.operands.key, rows.keys, rows.keyHeads});
   llvm::Expected<std::vector<Scores>> heads = matchScores(found, rows);
   if (!heads)
     return heads.takeError();
@@ -198,7 +201,7 @@ llvm::Error AttentionFinder::checkValues(FoundAttention &found, const OperandRow
 }
 
 llvm::Expected<FoundAttention> AttentionFinder::match(NodeOp node) {
-  FoundAttention found{node, {}, {}, {}};
+  FoundAttention found{node, {}, {}, {}, {}};
   std::optional<AttentionOperands> operands = findOperands(node);
   if (!operands || !operands->query || !operands->key || !operands->value ||
       node->getNumResults() != 1)

@@ -17,6 +17,7 @@
 #define MLA_LIB_IMPORT_GRAPH_FINDATTENTION_H
 
 #include "Evaluate.h"
+#include "FindRope.h"
 #include "MatchParts.h"
 
 #include "mla/Import/CacheAttention.h"
@@ -34,6 +35,7 @@ struct FoundAttention {
   AttentionOperands operands;
   AttentionInfo info;
   std::optional<uint32_t> sinks; ///< an argument of the graph
+  std::optional<FoundRope> rope; ///< what the operands are behind
 };
 
 class AttentionFinder {
