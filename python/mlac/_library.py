@@ -20,6 +20,7 @@ LIBRARY_VARIABLE = "MLAC_RUNTIME_LIBRARY"
 
 ALLOW_EXTRA_TENSORS = 1
 REQUIRE_UNIFORM = 1
+TABLES_ON_DEVICE = 1
 
 
 class EngineOptions(Struct):
@@ -166,6 +167,7 @@ class TableBatch(ctypes.Structure):
         ("slot_mapping", c_void_p),
         ("pools", POINTER(PoolTable)),
         ("num_pools", c_int64),
+        ("flags", c_uint32),
     ]
 
 

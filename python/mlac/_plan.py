@@ -15,7 +15,17 @@ from . import _arrays
 from ._checked import integers
 from ._errors import Error, InvalidArgument, WrongState
 from ._handle import Handle, address_of
-from ._library import Batch, Binding, DeviceBatch, PoolTable, StepShape, TableBatch, call, call_out
+from ._library import (
+    TABLES_ON_DEVICE,
+    Batch,
+    Binding,
+    DeviceBatch,
+    PoolTable,
+    StepShape,
+    TableBatch,
+    call,
+    call_out,
+)
 from ._step_sizes import DIMS
 from ._types import Array, Ints, List, Stream
 
@@ -71,7 +81,7 @@ class Plan(Handle):
     def fill_tables(self, query_lens: Ints, seq_lens: Ints, block_table: Array,
                     slot_mapping: Array, function: str | None = None, stream: Stream = None,
                     shape: Mapping[str, int] | None = None,
-                    pools: List[tuple[Array, Array]] = ()) -> None:
+                    pools: List[tuple[Array, Array]] = (), on_device: bool = False) -> None:
         """Plans a step whose pages are the caller's to manage, as `fill` does for sequences.
 
         query_lens, seq_lens: lists; new tokens, and keys after the step. block_table i32
@@ -80,16 +90,23 @@ class Plan(Handle):
         host memory, read during the call only. `pools`: (block_table, slot_mapping) of each
         of the package's pools behind the first. Raises InvalidArgument naming the request
         and the limit; then nothing has changed.
+
+        on_device: the tables and slots are arrays on the engine's device, read by every run and
+        never by the host, so that pages and slots are not checked. No shape then.
         """
         count = len(query_lens)
         if len(seq_lens) != count:
             raise InvalidArgument(f"seq_lens: expected {count} lengths, got {len(seq_lens)}")
-        table, slots = self._check_tables(block_table, slot_mapping, count, sum(query_lens), False)
-        others = self._pool_tables(pools, count, sum(query_lens), False)
+        where = None if on_device else False
+        table, slots = self._check_tables(block_table, slot_mapping, count, sum(query_lens), where)
+        others = self._pool_tables(pools, count, sum(query_lens), where)
         batch = TableBatch(ctypes.sizeof(TableBatch), count,
                            integers("query_lens", c_int32, query_lens),
                            integers("seq_lens", c_int32, seq_lens), table.address, table.shape[1],
-                           slots.address, others, len(pools))
+                           slots.address, others, len(pools),
+                           TABLES_ON_DEVICE if on_device else 0)
+        if on_device:
+            self._device_arrays = (block_table, slot_mapping, pools)  # runs read them
         sizes = StepShape(ctypes.sizeof(StepShape), **shape) if shape is not None else None
         name = function.encode() if function is not None else None
         call("mla_step_plan_tables", self._value, byref(batch), name, sizes and byref(sizes),

@@ -194,6 +194,45 @@ class ExternalTest(unittest.TestCase):
                     self.check_output(self.run_plan(got, hidden), result,
                                       (name, page, function, columns))
             self.check_rows(own, sequences, caller)
+
+    def test_A39_tables_on_the_device_of_lengths_on_the_host(self):
+        """Every function, prefills over context among them; slots are read there, too."""
+        for name, page, package in self.packages:
+            own, external, caller = self.pair(package, page)
+            sequences = [own.sequence() for _ in range(REQUESTS)]
+            expected, got = own.plan(), external.plan()
+            for function, counts in STEPS:
+                hidden = self.hidden(own, sum(counts))
+                expected.fill(sequences, counts, function)
+                slots = caller.advance(counts)
+                needed = max(-(-n // page) for n in caller.lengths)
+                result = None
+                for columns in (caller.columns + 5, needed):
+                    arrays = self.device_arrays(caller.rows, caller.lengths, slots, columns)
+                    tables = arrays["block_table"], arrays["slot_mapping"]
+                    got.fill_tables(counts, caller.lengths, *tables, function, on_device=True)
+                    with self.assertRaisesRegex(mlac.Unsupported, "is the caller's"):
+                        got.metadata("block_table")
+                    result = result or self.run_plan(expected, hidden)
+                    external.poison_workspace()
+                    self.check_output(self.run_plan(got, hidden), result,
+                                      (name, page, function, counts, columns))
+            self.check_rows(own, sequences, caller)
+
+    def test_A39_tables_on_the_device_that_cannot_be(self):
+        _, external, caller = self.pair(*self.packages[0][:0:-1])
+        slots, plan = caller.advance([3] * REQUESTS), external.plan()
+        arrays = self.device_arrays(caller.rows, caller.lengths, slots, caller.columns)
+        tables = arrays["block_table"], arrays["slot_mapping"]
+        shape = {"num_requests": REQUESTS, "num_tokens": 60, "max_query_len": 50,
+                 "max_seq_len": LONGEST, "num_decodes": 2, "num_decode_tokens": 4}
+        with self.assertRaisesRegex(mlac.Unsupported, "tables on the device is not padded"):
+            plan.fill_tables([3] * REQUESTS, caller.lengths, *tables, shape=shape, on_device=True)
+        narrow = self.device_arrays(caller.rows, caller.lengths, slots, 1)["block_table"]
+        with self.assertRaisesRegex(mlac.InvalidArgument, "block_table_stride is 1"):
+            plan.fill_tables([3] * REQUESTS, [caller.page + 3] * REQUESTS, narrow, tables[1],
+                             on_device=True)
+
     def test_A39_attention_alone_over_the_callers_cache(self):
         own, external, caller = self.pair(self.attention, 16)
         sequences = [own.sequence() for _ in range(REQUESTS)]

@@ -112,8 +112,14 @@ typedef struct mla_pool_table {
   const int64_t *slot_mapping; /* [num_tokens] */
 } mla_pool_table;
 
+/* Flags of mla_table_batch. */
+#define MLA_TABLES_ON_DEVICE                                                                       \
+  1u /* block tables and slots, of all pools, are on the device: read by the runs, never by the    \
+        host; their addresses are multiples of 16 */
+
 /* A batch whose pages are the caller's to manage: no sequence of the engine is involved.
-   All arrays are host memory and read during the call only. */
+   All arrays are host memory and read during the call only; with MLA_TABLES_ON_DEVICE the
+   lengths alone are. */
 typedef struct mla_table_batch {
   size_t struct_bytes;         /* sizeof(mla_table_batch) */
   int64_t num_requests;        /* 1 .. max_num_requests */
@@ -128,6 +134,7 @@ typedef struct mla_table_batch {
                                   arrays above are of; host memory */
   int64_t num_pools;           /* the package's pools but one. Both may be left out:
                                   struct_bytes then ends before pools */
+  uint32_t flags;              /* MLA_TABLES_ON_DEVICE; may be left out likewise */
 } mla_table_batch;
 
 /* mla_step_plan, or with a shape mla_step_plan_padded, for such a batch: the same
@@ -136,7 +143,9 @@ typedef struct mla_table_batch {
    block table; rows of negative slots are what the caller's memory holds there.
    MLA_INVALID_ARGUMENT, beside theirs: a null array, a length below its query, over
    max_seq_len or over the table's columns, a page or a slot that the pool does not have;
-   names request, value and limit. Two slots that are the same are not found. */
+   names request, value and limit. Two slots that are the same are not found. With
+   MLA_TABLES_ON_DEVICE pages and slots are not checked, what the arrays hold may change until
+   a run reads it, and a shape is MLA_UNSUPPORTED. */
 MLA_API mla_status mla_step_plan_tables(mla_plan *plan, const mla_table_batch *batch,
                                         const char *function, const mla_step_shape *shape,
                                         mla_stream *stream);

@@ -340,10 +340,12 @@ mla_status mla_step_plan_padded(mla_plan *plan, const mla_batch *batch, const ch
   });
 }
 
-/// A batch of tables; one that ends before its `pools` has none.
-template <typename Batch> static Status readBatch(const Batch *batch, Batch &whole) {
+/// A batch of tables, which may end before its `pools`, or at `end`.
+template <typename Batch>
+static Status readBatch(const Batch *batch, Batch &whole, size_t end = sizeof(Batch)) {
   MLAC_RETURN_IF_ERROR(requirePointer(batch, "batch"));
-  if (batch->struct_bytes != sizeof *batch && batch->struct_bytes != offsetof(Batch, pools))
+  if (batch->struct_bytes != sizeof *batch && batch->struct_bytes != offsetof(Batch, pools) &&
+      batch->struct_bytes != end)
     return error(MLA_INVALID_ARGUMENT, "batch.struct_bytes = ", batch->struct_bytes, ", expected ",
                  sizeof *batch);
   whole = {};
@@ -356,7 +358,12 @@ mla_status mla_step_plan_tables(mla_plan *plan, const mla_table_batch *batch, co
   return withPlan(plan, [&](Plan &object) -> Status {
     NvtxRange range("mla_step_plan_tables");
     mla_table_batch whole;
-    MLAC_RETURN_IF_ERROR(readBatch(batch, whole));
+    MLAC_RETURN_IF_ERROR(readBatch(batch, whole, offsetof(mla_table_batch, flags)));
+    if (whole.flags & ~MLA_TABLES_ON_DEVICE)
+      return error(MLA_INVALID_ARGUMENT, "batch.flags is ", whole.flags,
+                   ", expected MLA_TABLES_ON_DEVICE or nothing");
+    if (shape && whole.flags)
+      return error(MLA_UNSUPPORTED, "a step of tables on the device is not padded to a shape");
     if (shape)
       MLAC_RETURN_IF_ERROR(checkShape(*shape));
     return object.fillFromTables(whole, function, shape, stream);

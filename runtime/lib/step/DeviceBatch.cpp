@@ -19,7 +19,7 @@
 
 using namespace mlac::runtime;
 
-static Status checkPointer(const std::string &name, const void *data, size_t alignment) {
+Status mlac::runtime::checkArray(const std::string &name, const void *data, size_t alignment) {
   if (!data)
     return error(MLA_INVALID_ARGUMENT, "batch.", name, " is null");
   if (auto rest = reinterpret_cast<uintptr_t>(data) % alignment; rest != 0)
@@ -36,35 +36,34 @@ static Status checkPointers(const mla_device_batch &batch) {
   } pointers[] = {{"query_lens", batch.query_lens, 1},
                   {"seq_len_bounds", batch.seq_len_bounds, 1},
                   {"seq_lens", batch.seq_lens, MLA_DATA_ALIGNMENT},
-                  {"block_table", batch.block_table, MLA_DATA_ALIGNMENT},
-                  {"slot_mapping", batch.slot_mapping, MLA_DATA_ALIGNMENT},
                   {"positions", batch.positions, MLA_DATA_ALIGNMENT}};
   for (const auto &[name, data, alignment] : pointers)
-    MLAC_RETURN_IF_ERROR(checkPointer(name, data, alignment));
-  for (int64_t i = 0; batch.pools && i < batch.num_pools; ++i) {
-    std::string pool = concat("pools[", i, "].");
-    MLAC_RETURN_IF_ERROR(
-        checkPointer(pool + "block_table", batch.pools[i].block_table, MLA_DATA_ALIGNMENT));
-    MLAC_RETURN_IF_ERROR(
-        checkPointer(pool + "slot_mapping", batch.pools[i].slot_mapping, MLA_DATA_ALIGNMENT));
-  }
+    MLAC_RETURN_IF_ERROR(checkArray(name, data, alignment));
   return Status();
 }
 
-/// In the place of the plan's own arrays.
-static void bindArrays(const mla_device_batch &batch, StepLayout &layout) {
-  auto bind = [&](Metadata which, const void *data) {
-    layout.external[static_cast<size_t>(which)] = data;
-  };
-  bind(Metadata::SeqLens, batch.seq_lens);
-  bind(Metadata::BlockTable, batch.block_table);
-  bind(Metadata::SlotMapping, batch.slot_mapping);
-  bind(Metadata::Positions, batch.positions);
-  for (int64_t i = 0; i < batch.num_pools; ++i) {
-    auto pool = static_cast<size_t>(i + 1);
-    bind(ofPool(Metadata::BlockTable, pool), batch.pools[i].block_table);
-    bind(ofPool(Metadata::SlotMapping, pool), batch.pools[i].slot_mapping);
-  }
+/// In the place of the plan's own array.
+static void bindArray(StepLayout &layout, Metadata which, const void *data) {
+  layout.external[static_cast<size_t>(which)] = data;
+}
+
+static Status bindPool(StepLayout &layout, const std::string &prefix, size_t pool,
+                       const mla_pool_table &tables) {
+  MLAC_RETURN_IF_ERROR(checkArray(prefix + "block_table", tables.block_table, MLA_DATA_ALIGNMENT));
+  MLAC_RETURN_IF_ERROR(
+      checkArray(prefix + "slot_mapping", tables.slot_mapping, MLA_DATA_ALIGNMENT));
+  bindArray(layout, ofPool(Metadata::BlockTable, pool), tables.block_table);
+  bindArray(layout, ofPool(Metadata::SlotMapping, pool), tables.slot_mapping);
+  return Status();
+}
+
+Status mlac::runtime::takeDeviceTables(StepState &state, const int32_t *table, const int64_t *slots,
+                                       std::span<const mla_pool_table> pools) {
+  MLAC_RETURN_IF_ERROR(bindPool(state.layout, "", 0, {table, 0, slots}));
+  for (size_t i = 0; i < pools.size(); ++i)
+    MLAC_RETURN_IF_ERROR(bindPool(state.layout, concat("pools[", i, "]."), i + 1, pools[i]));
+  state.hasDeviceTables = true;
+  return Status();
 }
 
 Status mlac::runtime::takeDeviceBatch(StepState &state, const mla_device_batch &batch) {
@@ -76,7 +75,9 @@ Status mlac::runtime::takeDeviceBatch(StepState &state, const mla_device_batch &
   MLAC_RETURN_IF_ERROR(takeLengths(state, batch.num_requests, batch.query_lens,
                                    batch.seq_len_bounds, "seq_len_bound",
                                    {state.tableColumns.data(), state.limits.numPools()}));
+  MLAC_RETURN_IF_ERROR(takeDeviceTables(state, batch.block_table, batch.slot_mapping, state.given));
+  bindArray(state.layout, Metadata::SeqLens, batch.seq_lens);
+  bindArray(state.layout, Metadata::Positions, batch.positions);
   state.source = StepSource::DeviceTables;
-  bindArrays(batch, state.layout);
   return Status();
 }

@@ -63,8 +63,10 @@ static Status evaluateShared(StepState &state, const FunctionInfo &function, int
 Status mlac::runtime::measureShared(StepState &state, const StepDemand &demand) {
   const FunctionInfo &function = demand.function;
   int64_t pageSize = state.limits.pageSize, workspace = state.limits.workspaceTokens;
-  // A padded step's launches may not depend on what its batch has in common.
-  if (state.hasFixedSizes() || workspace < pageSize || state.dim(Dim::NumTokens) == 0)
+  // A padded step's launches may not depend on what its batch has in common, and of tables on
+  // the device nobody knows it.
+  if (state.hasFixedSizes() || state.hasDeviceTables || workspace < pageSize ||
+      state.dim(Dim::NumTokens) == 0)
     return Status();
   state.contexts.clear();
   for (const StepPlace &place : state.workPlaces())

@@ -216,6 +216,8 @@ static void fillTokens(const StepState &state, const StepMemory &memory) {
       continue; // the caller has the others
     std::iota(positions.begin() + place.firstRow,
               positions.begin() + place.firstRow + place.queryLen(), place.contextLen());
+    if (state.hasDeviceTables)
+      continue;
     if (state.hasSequences()) {
       fillSlots(state, place, slots.data() + place.firstRow);
       continue;
@@ -226,14 +228,14 @@ static void fillTokens(const StepState &state, const StepMemory &memory) {
 }
 
 void mlac::runtime::fillBatch(const StepState &state, const StepMemory &memory) {
-  if (!state.isOnDevice())
+  if (!state.hasDeviceTables)
     showBlocks(state, memory.mirror, memory.rows[0], [&](const StepRequest &request) {
       int64_t used = pageOf(state, request.seqLen() + state.limits.pageSize - 1);
       return request.pages().first(static_cast<size_t>(used));
     });
   fillRequests(state, memory);
   fillTokens(state, memory);
-  for (size_t pool = 1; pool < state.limits.numPools() && !state.isOnDevice(); ++pool) {
+  for (size_t pool = 1; pool < state.limits.numPools() && !state.hasDeviceTables; ++pool) {
     showBlocks(state, memory.mirror, memory.rows[pool],
                [&](const StepRequest &request) { return state.pagesOf(request, pool); });
     fillPoolSlots(state, pool, memory);

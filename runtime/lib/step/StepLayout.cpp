@@ -45,6 +45,9 @@ static void layOutTables(const DimValues &dims, const StepLimits &limits, const 
     auto set = [&](Metadata which, int64_t firstRow) {
       auto i = static_cast<size_t>(ofPool(which, pool));
       layout.arrays[i] = {tableOffset(limits, pool) + firstRow * rowBytes, sizes[i]};
+      if (const void *given =
+              layout.external[static_cast<size_t>(ofPool(Metadata::BlockTable, pool))])
+        layout.external[i] = static_cast<const char *>(given) + firstRow * rowBytes;
     };
     set(Metadata::BlockTable, 0);
     set(Metadata::PrefillBlockTable, at(dims, Dim::NumDecodes));

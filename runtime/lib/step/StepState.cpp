@@ -36,6 +36,7 @@ void StepState::clear() {
   requests.clear();
   places.clear();
   source = StepSource::Sequences;
+  hasDeviceTables = false;
   givenSlots = {};
   given.clear();
   oldPages.clear();

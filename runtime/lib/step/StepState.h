@@ -47,7 +47,7 @@ struct StepRequest {
   int64_t queryLen, contextLen;
   int64_t missingPages;                     // of all pools
   size_t oldPages;                          // of the first; StepState::oldPages has the others'
-  std::span<const int32_t> givenPages = {}; // of the caller's table, on the host
+  std::span<const int32_t> givenPages = {}; // of the caller's table, where it is on the host
   int64_t seqLen() const { return contextLen + queryLen; }
   /// Of the first pool.
   std::span<const int32_t> pages() const { return sequence ? sequence->pages : givenPages; }
@@ -78,6 +78,7 @@ struct StepState {
   // The batch (takeBatch, takeTableBatch, takeDeviceBatch).
   std::vector<StepRequest> requests;
   StepSource source = StepSource::Sequences;
+  bool hasDeviceTables = false;                  // block tables and slots, the caller's
   std::span<const int64_t> givenSlots;           // of the caller's host tables, one a token
   std::vector<mla_pool_table> given;             // of the pools behind the first, on host or device
   std::array<int64_t, kMaxPools> tableColumns{}; // of each pool's block_table
@@ -149,10 +150,17 @@ Status takeLengths(StepState &state, int64_t count, const int32_t *queryLens,
 Status takePoolTables(StepState &state, const mla_pool_table *tables, int64_t count,
                       int64_t firstColumns);
 
+/// Whether `data` can be an array of a batch.
+Status checkArray(const std::string &name, const void *data, size_t alignment);
+/// Block tables and slots on the device in the place of the plan's own; `pools` are those
+/// behind the first. Error: names an array that is null or not aligned.
+Status takeDeviceTables(StepState &state, const int32_t *table, const int64_t *slots,
+                        std::span<const mla_pool_table> pools);
+
 /// Makes `batch` the step's requests. Error: names what is wrong with it.
 Status takeBatch(StepState &state, KVCache &cache, const mla_batch &batch);
-/// A batch whose lengths, table and slots the caller has on the host; they are read until
-/// the step is filled.
+/// A batch whose lengths the caller has on the host, table and slots there, too, or on the
+/// device; what is on the host is read until the step is filled.
 Status takeTableBatch(StepState &state, const mla_table_batch &batch);
 /// A batch whose lengths, table and slots the caller has on the device.
 Status takeDeviceBatch(StepState &state, const mla_device_batch &batch);

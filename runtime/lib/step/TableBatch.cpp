@@ -8,7 +8,8 @@
 //
 // Engines that manage pages themselves give a block table, lengths and slots instead of
 // sequences. With exact lengths on the host a step is planned as for sequences; only
-// where pages and slots come from differs (StepRequest::pages, StepState::givenSlots).
+// where pages and slots come from differs (StepRequest::pages, StepState::givenSlots). On
+// the device they are bound in the place of the plan's own (takeDeviceTables).
 //
 //===----------------------------------------------------------------------===//
 
@@ -75,15 +76,8 @@ static Status checkPools(const StepState &state) {
   return Status();
 }
 
-Status mlac::runtime::takeTableBatch(StepState &state, const mla_table_batch &batch) {
-  state.clear();
-  MLAC_RETURN_IF_ERROR(checkNumRequests(state.limits, batch.num_requests));
-  MLAC_RETURN_IF_ERROR(checkPointers(batch));
-  MLAC_RETURN_IF_ERROR(
-      takePoolTables(state, batch.pools, batch.num_pools, batch.block_table_stride));
-  MLAC_RETURN_IF_ERROR(takeLengths(state, batch.num_requests, batch.query_lens, batch.seq_lens,
-                                   "seq_len",
-                                   {state.tableColumns.data(), state.limits.numPools()}));
+/// The caller's tables are shown in the engine's own, of its own width.
+static Status takeHostTables(StepState &state, const mla_table_batch &batch) {
   size_t tokens = 0;
   for (StepRequest &request : state.requests) {
     auto pages = static_cast<size_t>(ceilDiv(request.seqLen(), state.limits.pageSize));
@@ -94,10 +88,23 @@ Status mlac::runtime::takeTableBatch(StepState &state, const mla_table_batch &ba
   MLAC_RETURN_IF_ERROR(checkTable(state, 0, batch.slot_mapping));
   MLAC_RETURN_IF_ERROR(checkPools(state));
   state.givenSlots = {batch.slot_mapping, tokens};
-  // The caller's tables are shown in the engine's own, of its own width.
   for (size_t pool = 0; pool < state.limits.numPools(); ++pool)
     state.tableColumns[pool] = blockColumns(state.limits, pool);
-  state.source = StepSource::HostTables;
   state.step = nextStep();
   return Status();
+}
+
+Status mlac::runtime::takeTableBatch(StepState &state, const mla_table_batch &batch) {
+  state.clear();
+  MLAC_RETURN_IF_ERROR(checkNumRequests(state.limits, batch.num_requests));
+  MLAC_RETURN_IF_ERROR(checkPointers(batch));
+  MLAC_RETURN_IF_ERROR(
+      takePoolTables(state, batch.pools, batch.num_pools, batch.block_table_stride));
+  MLAC_RETURN_IF_ERROR(takeLengths(state, batch.num_requests, batch.query_lens, batch.seq_lens,
+                                   "seq_len",
+                                   {state.tableColumns.data(), state.limits.numPools()}));
+  state.source = StepSource::HostTables;
+  if (batch.flags & MLA_TABLES_ON_DEVICE)
+    return takeDeviceTables(state, batch.block_table, batch.slot_mapping, state.given);
+  return takeHostTables(state, batch);
 }
