@@ -15,7 +15,8 @@ f32: mlac may be as far from them as FLASHMLA behind FlashAttention-3 in the sam
 fifth more; over an fp8 cache, as far as that and as eager attention in f32 over such a cache are
 together. There are batches that graphs pad, prompts of 20,000 tokens in pieces, both model runners
 of vLLM, and sparse attention, whose indexer is torch's. Capturing must write nothing to the cache.
-`--speed` times decodes and prompts of DeepSeek-V3's layers, engine beside engine.
+`--speed` times decodes and prompts of DeepSeek-V3's layers, engine beside engine, `--depth` steps of
+all 61 layers, whose part beside the attention is small.
 Engines of several GPUs divide the heads, and with context parallelism the cache, too; one of them
 is started by vLLM's own executor, whose tokens are compared, the others by this program.
 Exit code: 0 all within the bounds, 1 not, 2 something is not installed.
@@ -33,7 +34,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from vllm_common import (CHUNK, GRAPHS, HERE, OURS, ROOT, SMALL, THEIRS, WHOLE, commands_of,
                          environment_of_layers, layer_file, result_of)
-from vllm_speed import HEADS, large, measure
+from vllm_speed import HEADS, large, measure, measure_depth
 
 sys.path += [str(ROOT / "python"), str(ROOT / "test/python")]
 
@@ -48,6 +49,8 @@ def shapes():
     from mlac.vllm import Shape
 
     common = dict(rank=512, rope=64, block_size=64, scale=192**-0.5, dtype="bf16")
+    yield Shape(heads=16, **common)  # of ranks of context parallelism
+    common["query_width"] = 192
     prefills = dict(nope=128, value=128)
     for heads in (*HEADS, *(heads // 2 for heads in HEADS)):  # of one GPU, and of each of two
         yield Shape(heads=heads, **common, **prefills)
@@ -336,6 +339,8 @@ def run(options):
         torch.cuda.empty_cache()
         if options.speed:
             measure(options, pathlib.Path(scratch))
+        if options.depth:
+            measure_depth(options, pathlib.Path(scratch))
     print("PASS" if is_right else "FAIL")
     return 0 if is_right else 1
 
@@ -349,6 +354,8 @@ def main():
     command.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
     for place in (parser, commands.add_parser("run")):
         place.add_argument("--speed", action="store_true", help="time engines, too")
+        place.add_argument("--depth", action="store_true",
+                           help="time steps of all of a model's layers, too (100 GB)")
         place.add_argument("--heads", type=int, nargs="*", default=HEADS,
                            help="of the models that are timed")
         place.add_argument("--no-check", action="store_true", help="time alone")

@@ -1,7 +1,8 @@
 # Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Decodes and prompts of several vLLM engines, timed in turns: of vllm_engine.py --speed."""
+"""Decodes and prompts of several vLLM engines, timed in turns: of vllm_engine.py --speed. Steps of a
+model with all its layers, engine after engine, since a GPU holds one such: --depth."""
 
 import json
 import statistics
@@ -14,6 +15,9 @@ from vllm_common import (CHUNK, GRAPHS, OURS, SMALL, THEIRS, WHOLE, commands_of,
 # Layers of DeepSeek-V3 whose dense part is as wide as one of its experts.
 LARGE = {**SMALL, "hidden_size": 7168, "intermediate_size": 2048, "q_lora_rank": 1536,
          "num_hidden_layers": 6, "first_k_dense_replace": 6, "max_position_embeddings": 65536}
+# All of DeepSeek-V3's layers. Only the attention of each is of its size, so that it fits one GPU
+# beside a cache, and that steps take as long as attention and its projections do.
+DEEP = {**LARGE, "intermediate_size": 512, "num_hidden_layers": 61, "first_k_dense_replace": 61}
 LONGEST = 32768 + 64
 HEADS, BATCHES, CONTEXT, TURNS, STEPS = (128, 16), (128, 64, 8, 1), 4096, 3, 32
 PROMPTS = {"1 x 8192": [8192], "4 x 2048": [2048] * 4, "1 x 32768, in pieces": [32768]}
@@ -22,38 +26,40 @@ ENGINES = {"mlac": (*OURS, False), "mlac, whole": (*OURS, True), "FLASHMLA": (*T
            "FLASH_ATTN_MLA": ("FLASH_ATTN_MLA", "FLASH_ATTN", False)}
 
 
-def large(heads):
-    return {**LARGE, "num_attention_heads": heads, "num_key_value_heads": heads}
+def large(heads, fields=LARGE):
+    return {**fields, "num_attention_heads": heads, "num_key_value_heads": heads}
 
 
-def job_for(folder, heads, kind, parallel):
+def job_for(folder, heads, kind, parallel, fields=LARGE):
     """An engine of large layers, whose configuration is written to a folder."""
     backend, prefill, is_whole = ENGINES[kind]
-    config = {**large(heads), "architectures": ["DeepseekV3ForCausalLM"],
+    config = {**large(heads, fields), "architectures": ["DeepseekV3ForCausalLM"],
               "model_type": "deepseek_v3", "torch_dtype": "bfloat16"}
-    place = folder / f"large-{heads}"
+    layers = fields["num_hidden_layers"]
+    place = folder / f"large-{heads}-{layers}"
     place.mkdir(exist_ok=True)
     (place / "config.json").write_text(json.dumps(config))
-    blocks = max(BATCHES) * (CONTEXT // 64 + 10) + 1200
+    blocks = max(BATCHES) * (CONTEXT // 64 + 10) + (1200 if fields is LARGE else 0)
+    longest = LONGEST if fields is LARGE else CONTEXT + 640
     return {"kind": "speed", "model": str(place), "backend": backend, "prefill": prefill,
             "parallel": parallel,
             "options": {**(WHOLE if is_whole else {}),
                         "max_num_seqs": max(BATCHES), "max_num_batched_tokens": CHUNK,
-                        "block_size": 64, "max_model_len": LONGEST, "load_format": "dummy",
-                        "kv_cache_memory_bytes": blocks * 64 * 576 * 2 * LARGE["num_hidden_layers"],
+                        "block_size": 64, "max_model_len": longest, "load_format": "dummy",
+                        "kv_cache_memory_bytes": blocks * 64 * 576 * 2 * layers,
                         "compilation_config": {**GRAPHS["compilation_config"],
                                                "cudagraph_capture_sizes": [1, 2, 4, 8, 64, 128]}}}
 
 
 class Server:
     """An engine that times what it is told to; a process for each of its ranks. Once it has failed
-    it answers nothing."""
+    it answers nothing. One that waits makes its engine when it is told anything."""
 
-    def __init__(self, options, folder, heads, kind):
+    def __init__(self, options, folder, heads, kind, fields=LARGE, waits=False):
         self.name = kind
-        job = job_for(folder, heads, kind, options.tensor_parallel)
+        job = {**job_for(folder, heads, kind, options.tensor_parallel, fields), "waits": waits}
         environment = environment_of_layers(options, large(heads)) if ENGINES[kind][2] else {}
-        name = f"speed-{kind.replace(', ', '-')}-{heads}.log"
+        name = f"speed-{kind.replace(', ', '-')}-{heads}-{fields['num_hidden_layers']}.log"
         self.log = open((options.logs or folder) / name, "w")
         self.ranks = [subprocess.Popen(words, text=True, env=given, stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE, stderr=self.log)
@@ -140,6 +146,38 @@ def time_heads(options, folder, heads, keep):
     print(f"[{time.monotonic() - begin:5.1f} s] {heads} heads: done", flush=True)
 
 
+def time_depth(options, folder, heads, keep):
+    """Calls keep(what, engine, answer) with the answers of each engine, one after another."""
+    begin = time.monotonic()
+    servers = [Server(options, folder, heads, kind, DEEP, waits=True) for kind in ENGINES]
+    for server in servers:
+        if not server.ask(what="start"):
+            continue
+        server.ask(what="fill", batch=max(BATCHES), context=CONTEXT,
+                   tokens=len(BATCHES) * TURNS * (STEPS + 8) + 64)
+        for batch in BATCHES:
+            for _ in range(TURNS):
+                if answer := server.ask(what="decodes", batch=batch, steps=STEPS, profile=False):
+                    keep(f"decode {batch}", server.name, answer)
+        server.close()
+        print(f"[{time.monotonic() - begin:5.1f} s] {heads} heads, {DEEP['num_hidden_layers']} "
+              f"layers: {server.name} done", flush=True)
+
+
+def depth_table(heads, found):
+    """Lines of a table: steps, and tokens a second of all requests together."""
+    yield f"| {heads} heads, {DEEP['num_hidden_layers']} layers | " + " | ".join(ENGINES) + " |"
+    yield "|---" * (len(ENGINES) + 1) + "|"
+    for what, answers in found.items():
+        batch, cells = int(what.split()[-1]), {}
+        for engine, rows in answers.items():
+            step, graph, plan = (statistics.median(row[part] for row in rows)
+                                 for part in ("step", "graph", "plan"))
+            cells[engine] = (f"{batch / step * 1e3:.0f} tokens/s, step {step:.2f} ms, graph "
+                             f"{graph:.2f}, plan {plan:.3f}")
+        yield f"| batch {batch} | " + " | ".join(cells.get(kind, "-") for kind in ENGINES) + " |"
+
+
 def table_of(heads, found):
     """Lines of a table from {what: {engine: [answers]}}: what each engine took, and how many times
     as long as ours. Steps wait for the host where it takes longer than their graph; prompts have no
@@ -168,7 +206,7 @@ def table_of(heads, found):
                 yield line(f"{what}, ms of the {part}", values(what, lambda row: row[part]))
 
 
-def measure(options, folder):
+def measure(options, folder, take=time_heads, table=table_of, name="speed"):
     raw = {}
     for heads in options.heads:
         found = raw.setdefault(heads, {})
@@ -176,7 +214,11 @@ def measure(options, folder):
         def keep(what, engine, answer):
             found.setdefault(what, {}).setdefault(engine, []).append(answer)
             if options.logs:
-                (options.logs / "speed.json").write_text(json.dumps(raw))
+                (options.logs / f"{name}.json").write_text(json.dumps(raw))
 
-        time_heads(options, folder, heads, keep)
-        print("\n".join(table_of(heads, found)), flush=True)
+        take(options, folder, heads, keep)
+        print("\n".join(table(heads, found)), flush=True)
+
+
+def measure_depth(options, folder):
+    measure(options, folder, time_depth, depth_table, "depth")

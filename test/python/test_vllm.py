@@ -112,6 +112,34 @@ class KernelsTest(unittest.TestCase):
     def test_equals_reference_over_blocks_anywhere(self):
         self.check_reference(self.kernels(), "float32", 1e-5)
 
+    def test_rope_queries_are_the_ends_of_rows(self):
+        shape = dataclasses.replace(SHAPE, query_width=24 + SHAPE.rope)
+        kernels = self.kernels(shape=shape, package=self.compile(shape, "rows.mlac"))
+        self.check_reference(kernels, "float32", 1e-5)
+        self.check_reference(kernels, "float32", 1e-5, query_width=shape.query_width)
+        # Packages of the other kind have an input of another name.
+        with self.assertRaisesRegex(mlac.InvalidArgument, "inputs of decode: expected rope_rows "
+                                                          "among them, got .*rope_query"):
+            self.kernels(shape=shape)
+
+    def test_rows_that_end_in_columns(self):
+        import torch
+        from mlac.vllm._kernels import rows_that_end_in
+
+        rows = torch.randn(5, 4, 40)
+        for tokens in (slice(None), slice(0, 1), slice(2, 4)):
+            part = rows[tokens, :, 24:]
+            found = rows_that_end_in(part, 40)
+            self.assertEqual(found.data_ptr(), rows[tokens].data_ptr())
+            self.assertTrue(torch.equal(found, rows[tokens]))
+        # Dense ones, those of wider rows, those of a storage that ends before, and none.
+        narrow = torch.randn(5, 4, 24)[..., 8:]
+        for part in (torch.randn(5, 4, 16), rows[..., 16:32], rows[:, :3, 24:], narrow,
+                     rows[:0, :, 24:]):
+            found = rows_that_end_in(part, 40)
+            self.assertEqual(found.shape, (*part.shape[:2], 40))
+            self.assertTrue(torch.equal(found[..., 24:], part))
+
     def test_narrow_types(self):
         # Of the rows as they are stored; outputs and weights of the softmax are rounded once each.
         for dtype, name, bound in (("bf16", "bfloat16", 2**-7), ("f16", "float16", 2**-10)):
@@ -127,7 +155,8 @@ class KernelsTest(unittest.TestCase):
                 kernels = self.kernels(shape=shape, package=self.compile(shape, f"{dtype}-fp8.mlac"))
                 self.check_reference(kernels, name, bound, scales=[0.125, 0.5])
 
-    def check_reference(self, kernels, dtype, bound, scales=()):
+    def check_reference(self, kernels, dtype, bound, scales=(), query_width=0):
+        """query_width: elements of the rows whose last columns the rope queries are."""
         import torch
 
         dtype = getattr(torch, dtype)
@@ -164,7 +193,7 @@ class KernelsTest(unittest.TestCase):
             for layer in range(len(caches)):
                 tokens = len(lengths) * query_len
                 query = torch.randn(4, tokens, 64, generator=random).to(dtype).transpose(0, 1)
-                rope = torch.randn(tokens, 4, 16, generator=random).to(dtype)
+                rope = torch.randn(tokens, 4, query_width or 16, generator=random)[..., -16:].to(dtype)
                 output, lse = kernels.run(plan, f"layer{layer}", query, rope)
                 for row, length in enumerate(lengths):
                     for step in range(query_len if length else 0):
@@ -229,9 +258,13 @@ class KernelsTest(unittest.TestCase):
                     query = torch.randn(sum(query_lens), 5, 40, generator=random)[:, 1:]
                     query = query.to(torch_dtype)
                     new = torch.cat([row[-count:] for row, count in zip(rows, query_lens)])
-                    output = kernels.run_prefill(plan, "layer0", query, new[:, :64],
-                                                 new[:, 64:].unsqueeze(1))
-                    self.assertEqual(output.shape, (sum(query_lens), 4, 40))
+                    output = torch.full((sum(query_lens), 4, 40), math.nan, dtype=torch_dtype)
+                    given = kernels.run_prefill(plan, "layer0", query, new[:, :64],
+                                                new[:, 64:].unsqueeze(1), output)
+                    self.assertIs(given, output)
+                    again = kernels.run_prefill(plan, "layer0", query, new[:, :64],
+                                                new[:, 64:].unsqueeze(1))
+                    self.assertTrue(torch.equal(again, output))
                     heads, token = up.double().view(4, 64, 64), 0
                     for row, count in zip(rows, query_lens):
                         latent, rope = row.double().split([64, 16], -1)
@@ -353,6 +386,60 @@ class KernelsTest(unittest.TestCase):
         self.assertIs(plans[2], plans[0])
         self.assertIs(plans[3], plans[1])
         self.assertIsNot(plans[1], plans[0])
+
+    def test_a_plan_serves_until_requests_outgrow_it(self):
+        import torch
+        from mlac._plan import Plan
+        from mlac.vllm._kernels import SLACK
+
+        kernels, filled = self.kernels(layers=1), []
+        random = torch.Generator().manual_seed(7)
+        cache, table, rows = self.make_cache([60, 40], torch.float32, random)
+        table = table[:, :4].contiguous()
+        kernels.bind([cache])
+        lengths = torch.tensor([20, 3], dtype=torch.int32)
+        fill = Plan.fill_device
+
+        def count(plan, query_lens, bounds, **arrays):
+            filled.append(bounds)
+            fill(plan, query_lens, bounds, **arrays)
+
+        def step(bounds, **more):
+            """Whether a plan was made, and its outputs are right."""
+            before = len(filled)
+            plan = kernels.plan([1, 1], bounds, more.get("lengths", lengths), more.get("table", table))
+            query = torch.randn(2, 4, 64, generator=random)
+            rope = torch.randn(2, 4, 16, generator=random)
+            output, _ = kernels.run(plan, "layer0", query, rope)
+            for request, length in enumerate(lengths.tolist()):
+                keys = rows[request][:length].double()
+                scores = torch.cat([query[request], rope[request]], -1).double() @ keys.T * 0.1
+                torch.testing.assert_close(output[request].double(),
+                                           scores.softmax(-1) @ keys[:, :64], rtol=1e-5, atol=1e-5)
+            return len(filled) > before
+
+        with mock.patch.object(Plan, "fill_device", count):
+            made = []
+            for _ in range(2 * SLACK + 2):
+                made.append(step(lengths.tolist()))
+                lengths += 1
+            self.assertEqual(made, ([True] + [False] * SLACK) * 2)
+            lengths -= 1
+            # Bounds as a tensor, of the last plan.
+            self.assertFalse(step(lengths.clone()))
+            # Another batch in the same places: much shorter, or elsewhere.
+            lengths[1] = 1
+            self.assertTrue(step(lengths))
+            self.assertEqual(filled[-1][1], 1 + SLACK)
+            self.assertFalse(step(lengths))
+            self.assertTrue(step(lengths, table=table.clone()))
+            self.assertTrue(step(lengths, lengths=lengths.clone()))
+            kernels.bind([cache.clone()])
+            self.assertTrue(step(lengths, lengths=lengths))
+            # Never beyond the longest that there may be.
+            lengths[:] = torch.tensor([60, 40])
+            self.assertTrue(step([60, 40]))
+            self.assertEqual(filled[-1], [64, 40 + SLACK])
 
     def test_graphs_of_padded_batches(self):
         """What a graph of four requests was captured from serves two and the padding behind them."""

@@ -10,7 +10,9 @@ import itertools
 import logging
 import os
 from collections.abc import Sequence
+from typing import Any
 
+import numpy
 import torch
 
 from .._errors import InvalidArgument
@@ -20,6 +22,12 @@ from ._module import UP_WEIGHT, Shape, package_for
 
 # A package compiled ahead of time, for machines without mla-compile.
 PACKAGE_VARIABLE = "MLAC_VLLM_PACKAGE"
+
+# Tokens by which each request may grow until a plan is made anew: a quarter of the 64 keys that
+# attention takes at once, so that few pieces of work are made in vain.
+SLACK = 15
+
+_ALIGNMENT = 16  # of arrays that kernels read, in bytes
 
 
 @functools.lru_cache(maxsize=4)
@@ -60,6 +68,53 @@ def _fill_padding(query_lens: list[int]) -> list[int]:
     return query_lens[:count] + [most] * (len(query_lens) - count)
 
 
+def _dense(array: torch.Tensor) -> torch.Tensor:
+    """The array, or a copy where it does not lie as kernels need it: rows of vLLM's tables begin
+    anywhere. Nobody waits for a copy."""
+    if array.is_contiguous() and array.data_ptr() % _ALIGNMENT == 0:
+        return array
+    return array.clone(memory_format=torch.contiguous_format)
+
+
+def rows_that_end_in(part: torch.Tensor, width: int) -> torch.Tensor:
+    """Of the last columns of rows [tokens, heads, width], these rows; where they are columns of
+    anything else, rows whose other columns hold nothing."""
+    tokens, heads, columns = part.shape
+    before, strides = width - columns, (heads * width, width, 1)
+    first = part.storage_offset() - before
+    if (part.stride() == strides and first >= 0
+            and (part.data_ptr() - before * part.element_size()) % _ALIGNMENT == 0):
+        return part.as_strided((tokens, heads, width), strides, first)
+    rows = part.new_empty(tokens, heads, width)
+    rows[..., before:] = part
+    return rows
+
+
+class Planned:
+    """A plan of decodes, and what it was made for. Lengths and tables are read on the device, so it
+    serves every step that reads the same arrays, as long as no request is longer than planned. The
+    steps of a batch are mostly such: planning costs the host as much as vLLM's own part of a step.
+    """
+
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        self.forget()
+
+    def forget(self) -> None:
+        self._key: tuple[Any, ...] = ()
+        self._most = numpy.zeros(0, dtype=numpy.int64)
+
+    def keep(self, key: tuple[Any, ...], most: numpy.ndarray[Any, Any]) -> None:
+        self._key, self._most = key, most
+
+    def serves(self, key: tuple[Any, ...], bounds: numpy.ndarray[Any, Any]) -> bool:
+        """Bounds far below what was planned would run, too, but not divide the work evenly."""
+        if key != self._key:
+            return False
+        spare = self._most - bounds
+        return bool(((spare >= 0) & (spare <= SLACK)).all())
+
+
 class Steps:
     """An engine over a worker's cache: one step is planned once, then every layer runs it."""
 
@@ -73,11 +128,13 @@ class Steps:
         self._bound: tuple[int, ...] = ()
         self._scales = [1.0] * len(layer_names)
         # In turns: the host plans a step while the one before it runs.
-        self._plans = itertools.cycle((self._engine.plan(), self._engine.plan()))
+        both = Planned(self._engine.plan()), Planned(self._engine.plan())
+        self._plans, self._latest = itertools.cycle(both), both[-1]
         self._prefill_plans = itertools.cycle((self._engine.plan(), self._engine.plan()))
         # Full CUDA graphs repeat the runs of this one. It is filled anew before each replay,
         # behind the one before it on the stream.
-        self._graph_plan = self._engine.plan()
+        self._graph_plan = Planned(self._engine.plan())
+        self._decode_plans = (*both, self._graph_plan)
         self._captured: set[tuple[int, ...]] = set()
         self._device = device
 
@@ -92,8 +149,10 @@ class Steps:
         if addresses == self._bound:
             return
         if self._bound:  # graphs over the cache that was are not replayed any more
-            self._graph_plan.release_captures()
+            self._graph_plan.plan.release_captures()
             self._captured.clear()
+        for planned in self._decode_plans:
+            planned.forget()
         for layer, cache in enumerate(caches):
             self._engine.bind_pool(cache, layer)
         self._bound = addresses
@@ -107,38 +166,49 @@ class Steps:
         """Whether a graph may be replayed for a batch of these query lengths."""
         return tuple(_fill_padding(query_lens)) in self._captured
 
-    def plan_rows(self, query_lens: list[int], bounds: list[int], seq_lens: torch.Tensor,
-                  block_table: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor,
-                  is_capture: bool = False) -> Plan:
-        """Plans a step of decodes, or of anything that selects its keys: `bounds` are the longest
-        that each request may be, on the host; the lengths, the block table, and slots and positions
-        of as many tokens as there are, or more, stay on the device.
+    def plan_rows(self, query_lens: list[int], bounds: Sequence[int] | torch.Tensor,
+                  seq_lens: torch.Tensor, block_table: torch.Tensor, slots: torch.Tensor,
+                  positions: torch.Tensor, is_capture: bool = False) -> Plan:
+        """The plan of a step of decodes, or of anything that selects its keys: `bounds` are the
+        longest that each request may be, on the host; the lengths, the block table, and slots and
+        positions of as many tokens as there are, or more, stay on the device. That of an earlier
+        step where it serves this one, too.
 
         is_capture: a full CUDA graph of the step follows. Every later step of these query lengths
         is planned so that the graph may be replayed for it: it reads the same places, which
         nobody may have moved."""
         query_lens = _fill_padding(query_lens)
+        lengths, stream = tuple(query_lens), self._stream()
         if is_capture:
-            self._captured.add(tuple(query_lens))
-        plan = self._graph_plan if tuple(query_lens) in self._captured else next(self._plans)
+            self._captured.add(lengths)
+        arrays = seq_lens, block_table, slots, positions
+        key = lengths, stream, block_table.shape, *(array.data_ptr() for array in arrays)
+        most = (bounds.numpy() if isinstance(bounds, torch.Tensor) else
+                numpy.array(bounds, dtype=numpy.int64))
+        is_graph = lengths in self._captured
+        planned = self._graph_plan if is_graph else self._latest
+        if planned.serves(key, most):
+            return planned.plan
+        if not is_graph:
+            planned = self._latest = next(self._plans)
+        planned.forget()  # a fill that fails may leave nothing
+        most = most + SLACK
         tokens = sum(query_lens)
         # Requests that pad a batch have a bound of nothing, others may be estimated too long.
-        if min(bounds, default=0) < max(query_lens, default=0) or max(
-                bounds, default=0) > self._max_seq_len:
-            bounds = [min(max(bound, query_len), self._max_seq_len)
-                      for bound, query_len in zip(bounds, query_lens)]
-        plan.fill_device(query_lens, bounds, seq_lens=seq_lens, block_table=block_table,
-                         slot_mapping=slots[:tokens], positions=positions[:tokens],
-                         function="decode", stream=self._stream())
-        return plan
+        planned.plan.fill_device(
+            query_lens, numpy.clip(most, query_lens, self._max_seq_len).tolist(),
+            seq_lens=seq_lens, block_table=block_table, slot_mapping=slots[:tokens],
+            positions=positions[:tokens], function="decode", stream=stream)
+        planned.keep(key, most)
+        return planned.plan
 
     def plan_tables(self, query_lens: list[int], seq_lens: list[int], block_table: torch.Tensor,
                     slots: torch.Tensor) -> Plan:
-        """Plans a step of prefills, whose lengths are on the host. From a GPU the block table and
-        the slots are read back, which waits for the stream: once a step, for all layers."""
+        """Plans a step of prefills, whose lengths are on the host; the block table, and slots of
+        as many tokens or more, stay on the device."""
         plan = next(self._prefill_plans)
-        plan.fill_tables(query_lens, seq_lens, block_table.cpu().contiguous(),
-                         slots[:sum(query_lens)].cpu(), "prefill", self._stream())
+        plan.fill_tables(query_lens, seq_lens, _dense(block_table), _dense(slots[:sum(query_lens)]),
+                         "prefill", self._stream(), on_device=True)
         return plan
 
 
@@ -158,7 +228,6 @@ class Kernels(Steps):
         self._may_lack_keys = may_lack_keys
         # Nothing is appended and nothing rotated here: no slot, any position.
         self._slots = torch.full((max_num_tokens,), -1, dtype=torch.int64, device=device)
-        self._host_slots = torch.full((max_num_tokens,), -1, dtype=torch.int64)
         self._positions = torch.zeros(max_num_tokens, dtype=torch.int64, device=device)
         if not shape.has_prefills:
             for layer in range(len(layer_names)):
@@ -170,19 +239,16 @@ class Kernels(Steps):
         self._engine.bind({UP_WEIGHT: weight.detach().cpu().contiguous()}, layer)
         self._engine.prepare(layer)
 
-    def plan(self, query_lens: list[int], bounds: list[int], seq_lens: torch.Tensor,
-             block_table: torch.Tensor, is_capture: bool = False) -> Plan:
+    def plan(self, query_lens: list[int], bounds: Sequence[int] | torch.Tensor,
+             seq_lens: torch.Tensor, block_table: torch.Tensor, is_capture: bool = False) -> Plan:
         """A step of decodes, or of anything that selects its keys (`plan_rows`)."""
         return self.plan_rows(query_lens, bounds, seq_lens, block_table, self._slots,
                               self._positions, is_capture)
 
     def plan_prefills(self, query_lens: list[int], seq_lens: list[int],
                       block_table: torch.Tensor) -> Plan:
-        """A step of prefills (`plan_tables`). Where nothing is cached nothing is read from the
-        cache, so that nobody waits for a block table."""
-        if query_lens == seq_lens:
-            block_table = torch.zeros(block_table.shape, dtype=torch.int32)
-        return self.plan_tables(query_lens, seq_lens, block_table, self._host_slots)
+        """A step of prefills (`plan_tables`)."""
+        return self.plan_tables(query_lens, seq_lens, block_table, self._slots)
 
     def _run(self, plan: Plan, layer_name: str, **buffers: torch.Tensor) -> None:
         plan.run_bound(self._layers[layer_name], self._stream(), **buffers)
@@ -190,24 +256,28 @@ class Kernels(Steps):
     def run(self, plan: Plan, layer_name: str, query: torch.Tensor, rope_query: torch.Tensor,
             **inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Outputs [tokens, heads, rank] and log-sum-exps (natural, [tokens, heads]) of a layer.
-        inputs: `positions`, where keys are selected."""
+        inputs: `positions`, where keys are selected. Rope queries that are not the ends of rows as
+        the shape says are copied, and queries whose heads do not lie together."""
         output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
         lse = torch.empty(query.shape[:2], dtype=torch.float32, device=query.device)
         if self._may_lack_keys:
             output.zero_()
             lse.fill_(float("-inf"))
-        self._run(plan, layer_name, query=query.contiguous(), rope_query=rope_query.contiguous(),
-                  output=output, lse=lse, **inputs)
+        width = self._shape.query_width
+        if width:
+            inputs["rope_rows"] = rows_that_end_in(rope_query, width)
+        else:
+            inputs["rope_query"] = rope_query.contiguous()
+        self._run(plan, layer_name, query=query.contiguous(), output=output, lse=lse, **inputs)
         return output, lse
 
     def run_prefill(self, plan: Plan, layer_name: str, query: torch.Tensor, latent: torch.Tensor,
-                    rope_key: torch.Tensor) -> torch.Tensor:
+                    rope_key: torch.Tensor, output: torch.Tensor | None = None) -> torch.Tensor:
         """Outputs [tokens, heads, value] of queries [tokens, heads, nope + rope] and the same
-        tokens' latents and rope keys; those before them are in the cache."""
-        nope, rope = query.split([self._shape.nope, self._shape.rope], dim=-1)
-        output = query.new_empty(*query.shape[:2], self._shape.value)
-        self._run(plan, layer_name, query=nope.contiguous(), rope_query=rope.contiguous(),
-                  latent=latent.contiguous(),
+        tokens' latents and rope keys; those before them are in the cache. output: where to."""
+        if output is None:
+            output = query.new_empty(*query.shape[:2], self._shape.value)
+        self._run(plan, layer_name, query_rows=query.contiguous(), latent=latent.contiguous(),
                   rope_key=rope_key.reshape(len(rope_key), -1).contiguous(), output=output)
         return output
 

@@ -19,6 +19,16 @@ from .._runtime import Package
 # What vLLM's cache types are; others are of the activations' type.
 _FORMATS = {"fp8": "mla_fp8_tensor", "fp8_ds_mla": "fp8_ds_mla"}
 
+# How a decode is given its rope queries: as they are, or as the last columns of rows.
+_DENSE_ROPE = '%rope: !rope {{mla.input = "rope_query"}}'
+_ROPE_OF_ROWS = '%all: tensor<?x{heads}x{query_width}x{dtype}> {{mla.input = "rope_rows"}}'
+_TAKE_ROPE = """\
+  %zero = arith.constant 0 : index
+  %tokens = tensor.dim %all, %zero : tensor<?x{heads}x{query_width}x{dtype}>
+  %rope = tensor.extract_slice %all[0, 0, {before}] [%tokens, {heads}, {rope}] [1, 1, 1]
+      : tensor<?x{heads}x{query_width}x{dtype}> to !rope
+"""
+
 _TYPES = """\
 !cache = !mla.cache<page_size = {block_size}, fields = [latent: {rank}, rope: {rope}],
                     element = {dtype}, rope_order = interleaved{format}>
@@ -30,10 +40,10 @@ _TYPES = """\
 # queries, rotated rope queries -> outputs and log-sum-exps; the new rows are in the cache already.
 _DECODE = """\
 !batch = !mla.batch<query_len = {query_len}>
-func.func @decode(%query: !latent {{mla.input = "query"}}, %rope: !rope {{mla.input = "rope_query"}},
+func.func @decode(%query: !latent {{mla.input = "query"}}, {rope_input},
                   %batch: !batch, %cache: !cache)
     -> (!latent {{mla.output = "output"}}, !lse {{mla.output = "lse"}}) {{
-  %output, %lse = mla.absorbed_attention query(%query, %rope : !latent, !rope)
+{take_rope}  %output, %lse = mla.absorbed_attention query(%query, %rope : !latent, !rope)
       over %cache, %batch : !cache, !batch scale {scale!r} -> !latent, !lse
   return %output, %lse : !latent, !lse
 }}
@@ -44,10 +54,10 @@ func.func @decode(%query: !latent {{mla.input = "query"}}, %rope: !rope {{mla.in
 _SELECT = """\
 !batch = !mla.batch<query_len = 65536>
 !list = tensor<?x{topk}xi32>
-func.func @decode(%query: !latent {{mla.input = "query"}}, %rope: !rope {{mla.input = "rope_query"}},
+func.func @decode(%query: !latent {{mla.input = "query"}}, {rope_input},
                   %positions: !list {{mla.input = "positions"}}, %batch: !batch, %cache: !cache)
     -> (!latent {{mla.output = "output"}}, !lse {{mla.output = "lse"}}) {{
-  %rows = mla.convert_indices %positions in %cache, %batch : !list in !cache, !batch
+{take_rope}  %rows = mla.convert_indices %positions in %cache, %batch : !list in !cache, !batch
   %output, %lse = mla.sparse_attention query(%query, %rope : !latent, !rope) rows(%rows : !list)
       over %cache, %batch : !cache, !batch scale {scale!r} -> !latent lse !lse
   return %output, %lse : !latent, !lse
@@ -57,6 +67,7 @@ func.func @decode(%query: !latent {{mla.input = "query"}}, %rope: !rope {{mla.in
 # Queries of heads, the new tokens' latents and rotated rope keys -> outputs of heads.
 _PREFILL = """\
 !nope = tensor<?x{heads}x{nope}x{dtype}>
+!queries = tensor<?x{heads}x{query}x{dtype}>
 !value = tensor<?x{heads}x{value}x{dtype}>
 !up_key = tensor<{heads}x{nope}x{rank}x{dtype}>
 !up_value = tensor<{heads}x{value}x{rank}x{dtype}>
@@ -64,11 +75,17 @@ _PREFILL = """\
 !weight = tensor<{up_rows}x{rank}x{dtype}>
 !new = tensor<?x{rank}x{dtype}>
 !new_rope = tensor<?x{rope}x{dtype}>
-func.func @prefill(%query: !nope {{mla.input = "query"}}, %rope: !rope {{mla.input = "rope_query"}},
+func.func @prefill(%queries: !queries {{mla.input = "query_rows"}},
                    %latent: !new {{mla.input = "latent"}}, %key: !new_rope {{mla.input = "rope_key"}},
                    %batch: !mla.batch, %cache: !cache,
                    %weight: !weight {{mla.weight = "{weight}"}})
     -> (!value {{mla.output = "output"}}) {{
+  %zero = arith.constant 0 : index
+  %tokens = tensor.dim %queries, %zero : !queries
+  %query = tensor.extract_slice %queries[0, 0, 0] [%tokens, {heads}, {nope}] [1, 1, 1]
+      : !queries to !nope
+  %rope = tensor.extract_slice %queries[0, 0, {nope}] [%tokens, {heads}, {rope}] [1, 1, 1]
+      : !queries to !rope
   %up = tensor.expand_shape %weight [[0, 1], [2]] output_shape [{heads}, {up}, {rank}]
       : !weight into !up
   %up_key = tensor.extract_slice %up[0, 0, 0] [{heads}, {nope}, {rank}] [1, 1, 1] : !up to !up_key
@@ -105,6 +122,9 @@ class Shape:
     nope: int = 0  # qk_nope_head_dim, and
     value: int = 0  # v_head_dim, of packages with prefills; 0: decodes alone
     topk: int = 0  # positions of a token's list, of sparse attention; 0: all keys
+    # Elements of the rows that rope queries of decodes are the last columns of (vLLM's queries
+    # before the projection to latents); 0: they lie dense.
+    query_width: int = 0
 
     @property
     def has_prefills(self) -> bool:
@@ -118,8 +138,11 @@ class Shape:
         """The mla module's text."""
         format = _FORMATS.get(self.cache)
         fields = dict(dataclasses.asdict(self), weight=UP_WEIGHT, up=self.nope + self.value,
-                      up_rows=self.heads * (self.nope + self.value),
+                      up_rows=self.heads * (self.nope + self.value), query=self.nope + self.rope,
+                      before=self.query_width - self.rope,
                       format=f', format = "{format}"' if format else "")
+        rope, take = (_ROPE_OF_ROWS, _TAKE_ROPE) if self.query_width else (_DENSE_ROPE, "")
+        fields |= {"rope_input": rope.format(**fields), "take_rope": take.format(**fields)}
         parts = [_TYPES, _SELECT if self.topk else _DECODE] + [_PREFILL] * self.has_prefills
         return "".join(part.format(**fields) for part in parts)
 
@@ -129,15 +152,21 @@ class Shape:
         pool = info["pools"][0]
         columns = {field["name"]: field["columns"] for field in pool["fields"]}
         formats = {format: name for name, format in _FORMATS.items()}
-        functions = {function["name"] for target in info["targets"]
-                     for function in target["functions"]}
+        functions = {function["name"]: {buffer["name"] for buffer in function["buffers"]}
+                     for target in info["targets"] for function in target["functions"]}
+        inputs = {"decode": "rope_rows" if self.query_width else "rope_query",
+                  "prefill": "query_rows"}
         found = {"heads": info["model"]["num_heads"], "rank": columns.get("latent"),
                  "rope": columns.get("rope"), "block_size": pool["page_size"],
                  "dtype": pool["element"], "cache": formats.get(pool["format"], "auto"),
                  "has_prefills": "prefill" in functions,
                  "weights": [weight["name"] for weight in info["weights"]]}
-        return [f"{name}: expected {getattr(self, name)}, got {value}"
-                for name, value in found.items() if getattr(self, name) != value]
+        wrong = [f"{name}: expected {getattr(self, name)}, got {value}"
+                 for name, value in found.items() if getattr(self, name) != value]
+        return wrong + [f"inputs of {name}: expected {inputs[name]} among them, got "
+                        + ", ".join(sorted(buffers))
+                        for name, buffers in functions.items()
+                        if not wrong and inputs[name] not in buffers]
 
 
 def package_for(shape: Shape, target: str, output: str | os.PathLike[str] | None = None) -> Package:

@@ -59,13 +59,18 @@ class Layers(Steps):
                            for name, weight in weights.items()}, layer)
         self._engine.prepare(layer)
 
-    def plan_decodes(self, query_lens: list[int], bounds: list[int], seq_lens: torch.Tensor,
-                     block_table: torch.Tensor, slots: torch.Tensor, is_capture: bool) -> Plan:
-        """A step of decodes of one token each (`plan_rows`), the last ones of their requests."""
-        positions = self._positions[:len(seq_lens)]
-        torch.sub(seq_lens, 1, out=positions)
-        positions.clamp_(min=0)  # of requests that pad a batch, which have no tokens
-        return self.plan_rows(query_lens, bounds, seq_lens, block_table, slots, self._positions,
+    def plan_decodes(self, query_lens: list[int], bounds: Sequence[int] | torch.Tensor,
+                     seq_lens: torch.Tensor, block_table: torch.Tensor, slots: torch.Tensor,
+                     positions: torch.Tensor | None, is_capture: bool) -> Plan:
+        """A step of decodes of one token each (`plan_rows`), the last ones of their requests.
+        positions: of these tokens first, where they stay from step to step (graphs read them);
+        None: computed."""
+        if positions is None:
+            positions = self._positions
+            last = positions[:len(seq_lens)]
+            torch.sub(seq_lens, 1, out=last)
+            last.clamp_(min=0)  # of requests that pad a batch, which have no tokens
+        return self.plan_rows(query_lens, bounds, seq_lens, block_table, slots, positions,
                               is_capture)
 
     def run(self, plan: Plan, layer_name: str, hidden: torch.Tensor, output: torch.Tensor) -> None:

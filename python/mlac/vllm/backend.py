@@ -84,7 +84,7 @@ class Builder(MLACommonMetadataBuilder[Metadata]):
             self._steps = self._make_kernels(layer_names)
         self._caches: list[torch.Tensor] = []
         self._scales: list[float] = []
-        self._bounds: list[int] | None = None
+        self._bounds: torch.Tensor | None = None
         self._is_capture = False
 
     def _make_kernels(self, layer_names: list[str]) -> Kernels:
@@ -100,7 +100,9 @@ class Builder(MLACommonMetadataBuilder[Metadata]):
                   query_len=self.reorder_batch_threshold,
                   cache="fp8" if self._has_codes else "auto",
                   nope=first.qk_nope_head_dim if self._has_prefills else 0,
-                  value=first.v_head_dim if self._has_prefills else 0),
+                  value=first.v_head_dim if self._has_prefills else 0,
+                  # Between ranks vLLM gathers other rows.
+                  query_width=first.qk_nope_head_dim + first.qk_rope_head_dim if ranks == 1 else 0),
             layer_names, self.device, scheduler.max_num_seqs, config.model_config.max_model_len,
             scheduler.max_num_batched_tokens if self._has_prefills else 0, may_lack_keys=ranks > 1)
         if self._has_prefills:
@@ -134,9 +136,9 @@ class Builder(MLACommonMetadataBuilder[Metadata]):
 
     def build(self, common_prefix_len: int, common_attn_metadata: Any,
               *args: Any, **kwargs: Any) -> Metadata:
-        bounds = common_attn_metadata.seq_lens_cpu_upper_bound
-        self._bounds = None if bounds is None else bounds.tolist()
+        self._bounds = common_attn_metadata.seq_lens_cpu_upper_bound
         self._slots = common_attn_metadata.slot_mapping
+        self._positions = getattr(common_attn_metadata, "positions", None)
         metadata: Metadata = super().build(common_prefix_len, common_attn_metadata, *args, **kwargs)
         if metadata.prefill is not None and (self._kernels is None or self._has_prefills):
             self._plan_prefills(metadata, common_attn_metadata)
@@ -152,7 +154,8 @@ class Builder(MLACommonMetadataBuilder[Metadata]):
         first = metadata.num_decodes
         query_lens = common.query_start_loc_cpu.diff()[first:metadata.num_reqs].tolist()
         assert self._bounds is not None and metadata.prefill is not None
-        seq_lens = self._bounds[first:metadata.num_reqs]  # exact for prefills, vLLM says
+        # Exact for prefills, vLLM says.
+        seq_lens = self._bounds[first:metadata.num_reqs].tolist()
         table = metadata.prefill.block_table
         if self._kernels is not None:
             metadata.kernels = self._kernels
@@ -176,21 +179,24 @@ class Builder(MLACommonMetadataBuilder[Metadata]):
                       *args: Any, **kwargs: Any) -> DecodeMetadata:
         common = super()._build_decode(block_table_tensor, seq_lens_device, max_seq_len,
                                        query_start_loc_cpu, *args, **kwargs)
-        query_lens = query_start_loc_cpu.diff().tolist()
-        bounds = self._bounds[:len(query_lens)] if self._bounds else [max_seq_len] * len(query_lens)
+        count = len(seq_lens_device)
+        query_lens = ([1] * count if self.reorder_batch_threshold == 1 else
+                      query_start_loc_cpu.diff().tolist())
+        bounds = (torch.full((count,), max_seq_len) if self._bounds is None else
+                  self._bounds[:count])
         if self.dcp_world_size > 1:
-            bounds = [self._most_of_a_rank(bound) for bound in bounds]
+            bounds = self._most_of_a_rank(bounds)
         self._bind()
         given = query_lens, bounds, seq_lens_device, block_table_tensor
         if self._kernels is not None:
             plan = self._kernels.plan(*given, self._is_capture)
         else:
             assert self._whole is not None
-            plan = self._whole.plan_decodes(*given, self._slots, self._is_capture)
+            plan = self._whole.plan_decodes(*given, self._slots, self._positions,
+                                            self._is_capture)
         return DecodeMetadata(**vars(common), kernels=self._kernels, plan=plan)
 
-
-    def _most_of_a_rank(self, tokens: int) -> int:
+    def _most_of_a_rank(self, tokens: torch.Tensor) -> torch.Tensor:
         """The most keys that a rank of decode context parallelism has of a request: blocks of
         dcp_local_block_size tokens go to the ranks in turn."""
         return -(-tokens // self.dcp_virtual_block_size) * self.dcp_local_block_size
@@ -217,8 +223,8 @@ class Impl(MLACommonImpl[Metadata]):
             super().forward_mha(q, kv_c_normed, k_pe, kv_c_and_k_pe_cache, attn_metadata, k_scale,
                                 output, *args, **kwargs)
             return
-        attended = attn_metadata.kernels.run_prefill(plan, self.layer_name, q, kv_c_normed, k_pe)
-        output.copy_(attended.flatten(1))
+        attn_metadata.kernels.run_prefill(plan, self.layer_name, q, kv_c_normed, k_pe,
+                                          output.view(len(q), q.shape[1], -1))
 
     def forward_mqa(self, q: Any, kv_c_and_k_pe_cache: torch.Tensor, attn_metadata: Any,
                     layer: Any) -> tuple[torch.Tensor, torch.Tensor | None]:

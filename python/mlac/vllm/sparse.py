@@ -125,7 +125,8 @@ class Builder(SparseMLACommonMetadataBuilder[Metadata]):
             Shape(heads=first.num_heads, rank=first.kv_lora_rank, rope=first.qk_rope_head_dim,
                   block_size=kv_cache_spec.block_size, scale=float(first.scale),
                   dtype=DTYPES[vllm_config.model_config.dtype], topk=self.topk_tokens,
-                  cache="fp8_ds_mla" if first.kv_cache_dtype == "fp8_ds_mla" else "auto"),
+                  cache="fp8_ds_mla" if first.kv_cache_dtype == "fp8_ds_mla" else "auto",
+                  query_width=first.qk_nope_head_dim + first.qk_rope_head_dim),
             layer_names, device, scheduler.max_num_seqs, vllm_config.model_config.max_model_len,
             scheduler.max_num_batched_tokens)
         self._is_capture = False
