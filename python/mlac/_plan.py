@@ -40,6 +40,7 @@ class Plan(Handle):
     def __init__(self, engine: Engine):
         super().__init__(call_out("mla_plan_create", c_void_p, engine._value))
         self._engine = engine
+        self._device_arrays: tuple[Any, ...] = ()  # that the filled plan's runs read
 
     def _describe(self):
         try:
@@ -106,7 +107,7 @@ class Plan(Handle):
                            slots.address, others, len(pools),
                            TABLES_ON_DEVICE if on_device else 0)
         if on_device:
-            self._device_arrays = (block_table, slot_mapping, pools)  # runs read them
+            self._device_arrays = (block_table, slot_mapping, pools)
         sizes = StepShape(ctypes.sizeof(StepShape), **shape) if shape is not None else None
         name = function.encode() if function is not None else None
         call("mla_step_plan_tables", self._value, byref(batch), name, sizes and byref(sizes),
@@ -139,7 +140,6 @@ class Plan(Handle):
             integers("seq_len_bounds", c_int32, seq_len_bounds), views["seq_lens"].address,
             table.address, table.shape[1], slots.address, views["positions"].address, others,
             len(pools))
-        # Runs read them.
         self._device_arrays = (seq_lens, block_table, slot_mapping, positions, pools)
         name = function.encode() if function is not None else None
         call("mla_step_plan_device", self._value, byref(batch), name, address_of(stream))

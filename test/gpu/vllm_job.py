@@ -255,17 +255,23 @@ class Timer:
             self.engine.step()
         self.torch.cuda.synchronize()
 
-    def prompts(self, lengths, profile):
-        """Seconds of so many prompts, from their arrival to their first tokens."""
+    def prompts(self, lengths, runs, profile):
+        """Seconds of so many prompts, from their arrival to their first tokens, in each of some
+        runs, and of what their planning takes the host. One before warms up: another engine's
+        work was the GPU's last."""
         def run():
             for length in lengths:
                 self.add(length, 1)
             self.torch.cuda.synchronize()
+            self.planning.clear()
             begin = time.perf_counter()
             self.drain()
-            return time.perf_counter() - begin
+            return time.perf_counter() - begin, sum(self.planning)
 
-        return {"seconds": run(), "kernels": self.kernels(run, 1) if profile else {}}
+        run()
+        taken = [run() for _ in range(runs)]
+        return {"seconds": [took for took, _ in taken], "plans": [plan for _, plan in taken],
+                "kernels": self.kernels(run, 1) if profile else {}}
 
     def fill(self, batch, context, tokens):
         """Starts so many requests, which decode from now on."""

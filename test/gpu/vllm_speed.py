@@ -21,6 +21,7 @@ DEEP = {**LARGE, "intermediate_size": 512, "num_hidden_layers": 61, "first_k_den
 LONGEST = 32768 + 64
 HEADS, BATCHES, CONTEXT, TURNS, STEPS = (128, 16), (128, 64, 8, 1), 4096, 3, 32
 PROMPTS = {"1 x 8192": [8192], "4 x 2048": [2048] * 4, "1 x 32768, in pieces": [32768]}
+RUNS = 5  # of prompts in a turn
 # Back ends of decodes and of prompts, and whether mlac is the whole layer.
 ENGINES = {"mlac": (*OURS, False), "mlac, whole": (*OURS, True), "FLASHMLA": (*THEIRS, False),
            "FLASH_ATTN_MLA": ("FLASH_ATTN_MLA", "FLASH_ATTN", False)}
@@ -132,7 +133,7 @@ def time_heads(options, folder, heads, keep):
     for name, lengths in PROMPTS.items():  # the first turn warms up
         for turn in range(TURNS + 1):
             each(f"prompts {name}" if turn else "warm-up", what="prompts", lengths=lengths,
-                 profile=turn == TURNS)
+                 runs=RUNS if turn and max(lengths) <= CHUNK else 1, profile=turn == TURNS)
             servers.reverse()
     all_at_once(what="fill", batch=max(BATCHES), context=CONTEXT,
                 tokens=len(BATCHES) * (TURNS + 1) * (STEPS + 24))
@@ -197,7 +198,9 @@ def table_of(heads, found):
 
     for what in found:
         if what.startswith("prompts"):
-            yield line(f"{what}, ms", values(what, lambda answer: answer["seconds"] * 1e3))
+            for label, part in (("", "seconds"), (" of the plans", "plans")):
+                yield line(f"{what}, ms{label}", values(
+                    what, lambda answer: statistics.median(answer[part]) * 1e3))
             sums = {engine: sum(answers[-1]["kernels"].values()) / 1e3
                     for engine, answers in found[what].items()}
             yield line(f"{what}, ms of its kernels", [sums.get(engine, 0) for engine in engines])

@@ -6,6 +6,7 @@ the package itself.
 
 Skips itself where mypy is not installed."""
 
+import importlib.util
 import os
 import pathlib
 import tempfile
@@ -67,6 +68,14 @@ class TypesTest(unittest.TestCase):
             output, _, failed = api.run([str(PYTHON / "mlac"), "--ignore-missing-imports",
                                          f"--cache-dir={folder}"])
         self.assertFalse(failed, output)
+
+    @unittest.skipUnless(importlib.util.find_spec("vllm"), "vLLM is not installed")
+    def test_back_ends_against_vllm(self):
+        with tempfile.TemporaryDirectory() as folder:
+            output, _, _ = api.run([str(PYTHON / "mlac/vllm"), "--strict",
+                                    "--follow-imports=silent", f"--cache-dir={folder}"])
+        found = [line for line in output.splitlines() if "mlac/vllm" in line and "error:" in line]
+        self.assertEqual(found, [])
 
     def test_wrong(self):
         head = "import mlac\nengine = mlac.Engine(mlac.Package('x'), mlac.Device())\n"

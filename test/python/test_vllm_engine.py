@@ -8,6 +8,7 @@ vLLM's wheel cannot do without a GPU."""
 import importlib.util
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -67,15 +68,15 @@ def make_rounding_cache():
     return RoundingCache()
 
 
-def make_model(folder, make_cache=lambda: None, kind="V3", **fields):
+def make_model(folder, make_cache=lambda: None, kind="DeepseekV3", **fields):
     """Saves a model whose tokens depend on everything; its greedy tokens after each prompt."""
     import torch
     import transformers
 
     torch.manual_seed(3)
-    make_config = getattr(transformers, f"Deepseek{kind}Config")
+    make_config = getattr(transformers, f"{kind}Config")
     config = make_config(**{**CONFIG, **fields}, attn_implementation="eager")
-    model = getattr(transformers, f"Deepseek{kind}ForCausalLM")(config).float().eval()
+    model = getattr(transformers, f"{kind}ForCausalLM")(config).float().eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() > 1:
@@ -202,9 +203,22 @@ class EngineTest(unittest.TestCase):
         yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64,
                 "beta_fast": 32, "beta_slow": 1, "mscale": 0.707, "mscale_all_dim": 0.707,
                 "rope_theta": 10000.0}
-        wanted = make_model(model, kind="V2", q_lora_rank=None, rope_parameters=yarn)
+        wanted = make_model(model, kind="DeepseekV2", q_lora_rank=None, rope_parameters=yarn)
         self.assertEqual(self.generate([PROMPTS], "layers", model=model,
                                        additional_config={"mlac_layers": "whole"}), [wanted])
+
+    def test_whole_layers_of_kimi_k2_and_glm_4_lite(self):
+        whole = {"additional_config": {"mlac_layers": "whole"}}
+        glm = self.model + "-glm"
+        wanted = make_model(glm, kind="Glm4MoeLite", mlp_layer_types=["dense"] * 2)
+        self.assertEqual(self.generate([PROMPTS], "layers", model=glm, **whole), [wanted])
+        # Kimi K2 is a DeepSeek-V3 by another name, which transformers has not.
+        kimi = Path(self.model + "-kimi")
+        shutil.copytree(self.model, kimi)
+        config = json.loads((kimi / "config.json").read_text())
+        (kimi / "config.json").write_text(json.dumps({**config, "model_type": "kimi_k2"}))
+        self.assertEqual(self.generate([PROMPTS], "layers", model=str(kimi), **whole),
+                         [self.wanted])
 
     def test_two_ranks(self):
         # Each has half of the heads; whole layers are parts of a sum.
@@ -217,8 +231,8 @@ class EngineTest(unittest.TestCase):
         model = self.model + "-sparse"
         # Many heads: where no head likes a key, the scores of several are 0, and any may be taken.
         fields = {"index_n_heads": 16, "index_head_dim": 128, "index_topk": 20}
-        wanted = make_model(model, kind="V32", **fields)
-        dense = make_model(model + "-dense", kind="V32", **{**fields, "index_topk": 512})
+        wanted = make_model(model, kind="DeepseekV32", **fields)
+        dense = make_model(model + "-dense", kind="DeepseekV32", **{**fields, "index_topk": 512})
         self.assertNotEqual(wanted, dense, "the selection decides no token")
         for options in ({}, {"max_num_batched_tokens": 24, "enable_chunked_prefill": True}):
             self.assertEqual(self.generate([PROMPTS], model=model, block_size=64, **options),

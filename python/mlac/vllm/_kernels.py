@@ -9,7 +9,7 @@ import functools
 import itertools
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
@@ -113,6 +113,20 @@ class Planned:
             return False
         spare = self._most - bounds
         return bool(((spare >= 0) & (spare <= SLACK)).all())
+
+
+class Later:
+    """A plan that the first layer which runs it makes: by then the GPU has work of that layer, behind
+    which the host's part hides. Not for graphs, which read the plan before."""
+
+    def __init__(self, make: Callable[[], Plan]):
+        self._make = make
+        self._plan: Plan | None = None
+
+    def take(self) -> Plan:
+        if self._plan is None:
+            self._plan = self._make()
+        return self._plan
 
 
 class Steps:

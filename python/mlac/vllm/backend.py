@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import operator
 from typing import Any, ClassVar
 
@@ -24,7 +25,7 @@ from vllm.model_executor.layers.quantization.utils.quant_utils import (
 from vllm.v1.attention.backend import AttentionCGSupport
 
 from .._plan import Plan
-from ._kernels import Kernels, Steps, take_cache, target_of
+from ._kernels import Kernels, Later, Steps, take_cache, target_of
 from ._module import Shape
 from ._whole import Layers, load_layer
 from .prefill import Prefill
@@ -44,19 +45,24 @@ class DecodeMetadata(MLACommonDecodeMetadata):
 
 
 @dataclasses.dataclass
-class Metadata(MLACommonMetadata):
+class Metadata(MLACommonMetadata[DecodeMetadata]):
     """vLLM's, and what mlac runs for prefills; no plan: vLLM's prefill back end attends."""
 
     kernels: Kernels | None = None
-    prefill_plan: Plan | None = None
+    prefill_plan: Later | None = None
     layers: Layers | None = None
     decode_plan: Plan | None = None  # of whole layers
+
+    def writes_all(self, rows: int) -> bool:
+        """Whether run_layer writes each of so many rows: those of prompts, it does."""
+        return self.decode_plan is None and rows == self.num_actual_tokens
 
     def run_layer(self, layer_name: str, hidden: torch.Tensor, output: torch.Tensor) -> None:
         """A whole layer: decodes are the first tokens, prefills the ones behind them."""
         assert self.layers is not None
         first, last = self.num_decode_tokens, self.num_actual_tokens
-        for plan, begin, end in ((self.decode_plan, 0, first), (self.prefill_plan, first, last)):
+        prefills = None if self.prefill_plan is None else self.prefill_plan.take()
+        for plan, begin, end in ((self.decode_plan, 0, first), (prefills, first, last)):
             if plan is not None:
                 self.layers.run(plan, layer_name, hidden[begin:end], output[begin:end])
 
@@ -89,7 +95,8 @@ class Builder(MLACommonMetadataBuilder[Metadata]):
 
     def _make_kernels(self, layer_names: list[str]) -> Kernels:
         first, config = self._attention[0].impl, self.vllm_config
-        dtype, scheduler = config.model_config.dtype, config.scheduler_config
+        dtype: Any = config.model_config.dtype
+        scheduler = config.scheduler_config
         # Ranks of decode context parallelism attend for all heads of theirs together, each to its
         # part of the keys; of a short request a rank may have none.
         ranks = self.dcp_world_size
@@ -114,7 +121,8 @@ class Builder(MLACommonMetadataBuilder[Metadata]):
 
     def _make_layers(self, layer_names: list[str]) -> Layers:
         first, config = self._attention[0], self.vllm_config
-        dtype, scheduler = config.model_config.dtype, config.scheduler_config
+        dtype: Any = config.model_config.dtype
+        scheduler = config.scheduler_config
         package = load_layer(config.model_config.hf_text_config.to_dict(), first.impl.num_heads,
                              target_of(self.device), dtype=DTYPES[dtype],
                              block_size=self.kv_cache_spec.block_size,
@@ -159,10 +167,11 @@ class Builder(MLACommonMetadataBuilder[Metadata]):
         table = metadata.prefill.block_table
         if self._kernels is not None:
             metadata.kernels = self._kernels
-            metadata.prefill_plan = self._kernels.plan_prefills(query_lens, seq_lens, table)
+            make = functools.partial(self._kernels.plan_prefills, query_lens, seq_lens, table)
         else:
             slots = metadata.slot_mapping[metadata.num_decode_tokens:]
-            metadata.prefill_plan = self._steps.plan_tables(query_lens, seq_lens, table, slots)
+            make = functools.partial(self._steps.plan_tables, query_lens, seq_lens, table, slots)
+        metadata.prefill_plan = Later(make)
 
     def _bind(self) -> None:
         """Every step asks, and nearly none has anything new."""
@@ -223,7 +232,7 @@ class Impl(MLACommonImpl[Metadata]):
             super().forward_mha(q, kv_c_normed, k_pe, kv_c_and_k_pe_cache, attn_metadata, k_scale,
                                 output, *args, **kwargs)
             return
-        attn_metadata.kernels.run_prefill(plan, self.layer_name, q, kv_c_normed, k_pe,
+        attn_metadata.kernels.run_prefill(plan.take(), self.layer_name, q, kv_c_normed, k_pe,
                                           output.view(len(q), q.shape[1], -1))
 
     def forward_mqa(self, q: Any, kv_c_and_k_pe_cache: torch.Tensor, attn_metadata: Any,
@@ -240,7 +249,7 @@ class Backend(MLACommonBackend):
     """Dense MLA over bf16, f16 and f32 caches, and caches of e4m3 with a scale for each layer."""
 
     supported_dtypes: ClassVar[list[torch.dtype]] = list(DTYPES)
-    supported_kv_cache_dtypes: ClassVar[list[str]] = ["auto", "bfloat16", "fp8", "fp8_e4m3"]
+    supported_kv_cache_dtypes: ClassVar[list[Any]] = ["auto", "bfloat16", "fp8", "fp8_e4m3"]
 
     @staticmethod
     def get_name() -> str:
@@ -255,7 +264,7 @@ class Backend(MLACommonBackend):
         return Builder
 
     @staticmethod
-    def get_supported_kernel_block_sizes(*args: Any) -> list[int]:
+    def get_supported_kernel_block_sizes(*args: Any) -> list[Any]:
         return list(BLOCK_SIZES)
 
     @classmethod

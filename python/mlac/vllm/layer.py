@@ -30,12 +30,13 @@ from vllm.model_executor.layers.quantization.utils.quant_utils import (
 OPTION = "mlac_layers"  # of additional_config
 CHOICES = ("attention", "whole")
 # Whose modules have the weights of checkpoints: others may scale them while loading.
-MODELS = ("deepseek_v2", "deepseek_v3")
+MODELS = ("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2")
 
 
 def is_whole(config: VllmConfig) -> bool:
     """Whether an engine asks for whole layers."""
-    given = (config.additional_config or {}).get(OPTION, CHOICES[0])
+    options: Any = config.additional_config or {}
+    given = options.get(OPTION, CHOICES[0])
     if given not in CHOICES:
         raise ValueError(f"additional_config: {OPTION}: expected {' or '.join(CHOICES)}, "
                          f"got {given!r}")
@@ -83,21 +84,23 @@ class Layer(MultiHeadLatentAttentionWrapper):
         if reasons:
             raise ValueError("mlac.vllm: whole layers: " + "; ".join(reasons))
         self._ranks = get_tensor_model_parallel_world_size()
-        self.mla_attn.mlac_weights = self.weights  # where the back end finds them
+        attention: Any = self.mla_attn
+        attention.mlac_weights = self.weights  # where the back end finds them
 
     def weights(self, dtype: torch.dtype) -> dict[str, torch.Tensor]:
         """By their names in checkpoints: a rank's parts of them."""
-        named = {"kv_b_proj": self.kv_b_proj, "o_proj": self.o_proj}
+        named: dict[str, Any] = {"kv_b_proj": self.kv_b_proj, "o_proj": self.o_proj}
+        norms: dict[str, Any] = {"kv_a_layernorm": self.kv_a_layernorm}
         found = {}
         if self.q_lora_rank is None:
             named |= {"q_proj": self.q_proj, "kv_a_proj_with_mqa": self.kv_a_proj_with_mqa}
         else:
             named |= {"q_b_proj": self.q_b_proj}
+            norms |= {"q_a_layernorm": self.q_a_layernorm}
             both = _dequantised(self.fused_qkv_a_proj, dtype)
-            found["q_a_proj.weight"], found["kv_a_proj_with_mqa.weight"] = both.split(
-                [self.q_lora_rank, self.kv_lora_rank + self.qk_rope_head_dim])
-            found["q_a_layernorm.weight"] = self.q_a_layernorm.weight.to(dtype)
-        found["kv_a_layernorm.weight"] = self.kv_a_layernorm.weight.to(dtype)
+            found["q_a_proj.weight"] = both[:self.q_lora_rank]
+            found["kv_a_proj_with_mqa.weight"] = both[self.q_lora_rank:]
+        found |= {f"{name}.weight": norm.weight.to(dtype) for name, norm in norms.items()}
         found |= {f"{name}.weight": _dequantised(linear, dtype) for name, linear in named.items()}
         for name, linear in named.items():
             if getattr(linear, "bias", None) is not None:
@@ -112,12 +115,15 @@ class Layer(MultiHeadLatentAttentionWrapper):
         if llama_4_scaling is not None:
             raise ValueError("mlac.vllm: whole layers: queries that their positions scale "
                              "(llama_4_scaling) are not served")
-        output = torch.zeros_like(hidden_states)
-        metadata = get_forward_context().attn_metadata
-        if metadata is None:  # vLLM measures memory
-            return output
+        everyone: Any = get_forward_context().attn_metadata
+        if everyone is None:  # vLLM measures memory
+            return torch.zeros_like(hidden_states)
         name = self.mla_attn.layer_name
-        metadata[name].run_layer(name, hidden_states, output)
+        metadata = everyone[name]
+        # Rows of requests that pad a batch of decodes, and those behind it, stay as they are.
+        output = (torch.empty_like(hidden_states) if metadata.writes_all(len(hidden_states)) else
+                  torch.zeros_like(hidden_states))
+        metadata.run_layer(name, hidden_states, output)
         if self._ranks > 1:
             reduced: torch.Tensor = tensor_model_parallel_all_reduce(output)
             return reduced

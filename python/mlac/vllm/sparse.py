@@ -173,7 +173,7 @@ class Impl(SparseMLACommonImpl[Metadata]):
             q = q.split([self.kv_lora_rank, self.qk_rope_head_dim], dim=-1)
         assert self.topk_indices_buffer is not None
         tokens = len(q[0])
-        step = attn_metadata.step
+        step: Step = attn_metadata.step
         positions = self.topk_indices_buffer[:tokens, :attn_metadata.topk_tokens].contiguous()
         return step.kernels.run(step.take(tokens), layer.layer_name, *q, positions=positions)
 
@@ -182,7 +182,7 @@ class Backend(AttentionBackend):
     """Sparse MLA over bf16, f16 and f32 caches, and rows of 656 bytes (fp8_ds_mla)."""
 
     supported_dtypes: ClassVar[list[torch.dtype]] = list(DTYPES)
-    supported_kv_cache_dtypes: ClassVar[list[str]] = ["auto", "bfloat16", "fp8_ds_mla"]
+    supported_kv_cache_dtypes: ClassVar[list[Any]] = ["auto", "bfloat16", "fp8_ds_mla"]
 
     @staticmethod
     def get_name() -> str:
@@ -197,7 +197,7 @@ class Backend(AttentionBackend):
         return Builder
 
     @staticmethod
-    def get_supported_kernel_block_sizes(*args: Any) -> list[int]:
+    def get_supported_kernel_block_sizes(*args: Any) -> list[Any]:
         return list(BLOCK_SIZES)
 
     @classmethod
