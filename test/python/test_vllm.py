@@ -440,6 +440,10 @@ class KernelsTest(unittest.TestCase):
             lengths[:] = torch.tensor([60, 40])
             self.assertTrue(step([60, 40]))
             self.assertEqual(filled[-1], [64, 40 + SLACK])
+            # Nor beyond the table.
+            lengths[:] = torch.tensor([45, 40])
+            self.assertTrue(step([45, 40], table=table[:, :3].contiguous()))
+            self.assertEqual(filled[-1], [48, 48])
 
     def test_graphs_of_padded_batches(self):
         """What a graph of four requests was captured from serves two and the padding behind them."""

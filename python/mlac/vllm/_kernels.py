@@ -139,6 +139,7 @@ class Steps:
                               max_num_tokens=max_num_tokens, max_seq_len=max_seq_len,
                               num_layers=len(layer_names), external_pools=1)
         self._max_seq_len = max_seq_len
+        self._page_size: int = package.info["pools"][0]["page_size"]
         self._bound: tuple[int, ...] = ()
         self._scales = [1.0] * len(layer_names)
         # In turns: the host plans a step while the one before it runs.
@@ -208,9 +209,11 @@ class Steps:
         planned.forget()  # a fill that fails may leave nothing
         most = most + SLACK
         tokens = sum(query_lens)
-        # Requests that pad a batch have a bound of nothing, others may be estimated too long.
+        # Requests that pad a batch have a bound of nothing, others may be estimated too long. Tables
+        # of ranks of context parallelism have no room for the longest.
+        longest = min(self._max_seq_len, block_table.shape[1] * self._page_size)
         planned.plan.fill_device(
-            query_lens, numpy.clip(most, query_lens, self._max_seq_len).tolist(),
+            query_lens, numpy.clip(most, query_lens, longest).tolist(),
             seq_lens=seq_lens, block_table=block_table, slot_mapping=slots[:tokens],
             positions=positions[:tokens], function="decode", stream=stream)
         planned.keep(key, most)
