@@ -172,6 +172,16 @@ struct Step : ScheduledStep {
   bool isLowered = false;
 };
 
+/// A graph whose sizes and buffers a test says.
+struct ScheduledStepOfRows : ScheduledStep {
+  ScheduledStepOfRows(MLIRContext &context, std::string graph)
+      : context(context), graph(std::move(graph)) {}
+  bool lower() { return lowerByPipelines(context, graph); }
+
+  MLIRContext &context;
+  std::string graph;
+};
+
 class Rows : public ::testing::TestWithParam<RowsCase>, protected Context {};
 
 /// bf16, of f32 arithmetic.
@@ -425,6 +435,56 @@ TEST_F(IndexRows, B38_OfFewTokensAreCodesOfFloat64) {
       float head = toFloat(std::get<Bits>(step.plan.buffers.at("h"))[row]);
       expectCodes(&codes[row * columns], weights[row] / (head * 0.125F), step.expectQuery(t, h));
     }
+  }
+}
+
+/// A rotation of what a norm made and another one reads changes nothing but the pairs, where it is.
+TEST_F(IndexRows, V4_38_RotationInPlace) {
+  constexpr int64_t tokens = 3, heads = 2, width = 512, rope = 64;
+  ScheduledStepOfRows step(context, R"(
+func.func @step(%x: tensor<?x2x512xbf16> {mla.input = "x"}, %batch: !mla.batch) -> (tensor<?x2x512xbf16> {mla.output = "output"}) {
+  %table = mla.rope_table <order = interleaved, dim = 64, theta = 1.0e4, length = 64> : tensor<?x64xf32>
+  %n = mla.rms_norm %x eps 1.0e-6 : tensor<?x2x512xbf16> -> tensor<?x2x512xbf16>
+  %r = mla.rope %n, %table, %batch with <order = interleaved, dim = 64, theta = 1.0e4, length = 64> offset 448 inverse
+      : tensor<?x2x512xbf16>, tensor<?x64xf32>, <query_len = ?>
+  %y = mla.rms_norm %r eps 1.0e-6 : tensor<?x2x512xbf16> -> tensor<?x2x512xbf16>
+  return %y : tensor<?x2x512xbf16>
+})");
+  step.plan.dims = {{"num_sms", 3}, {"num_tokens", tokens}, {"rope_length", kLength}};
+  Bits x = makeRandom(tokens * heads * width, 1);
+  step.plan.buffers["x"] = x;
+  step.plan.buffers["rope_table"] = Step::widen(makeRandom(kLength * rope, 3));
+  step.plan.buffers["positions"] = makePositions(tokens);
+  step.plan.buffers["output"] = Bits(x.size(), kNaN);
+  ASSERT_TRUE(step.lower());
+  ASSERT_EQ(step.plan.launches.size(), 3u);
+  EXPECT_EQ(step.plan.launches[1].bindings[0].buffer, step.plan.launches[0].bindings[2].buffer);
+  std::optional<Buffers> buffers = runUnderEverySeed(step.plan, *step.module, {"output"});
+  ASSERT_TRUE(buffers);
+  const auto &output = std::get<Bits>((*buffers)["output"]);
+  const auto &table = std::get<std::vector<float>>(step.plan.buffers.at("rope_table"));
+  for (int64_t row = 0; row < tokens * heads; ++row) {
+    std::vector<double> values;
+    for (int64_t i = 0; i < width; ++i)
+      values.push_back(toFloat(x[row * width + i]));
+    auto normalise = [&] {
+      double squares = 0;
+      for (double value : values)
+        squares += value * value;
+      for (double &value : values)
+        value /= std::sqrt(squares / width + 1e-6);
+    };
+    normalise();
+    const float *angles = &table[makePositions(tokens)[row / heads] * rope];
+    for (int64_t i = 0; i < rope / 2; ++i) {
+      double a = values[448 + 2 * i], b = values[449 + 2 * i];
+      values[448 + 2 * i] = a * angles[i] + b * angles[rope / 2 + i];
+      values[449 + 2 * i] = b * angles[i] - a * angles[rope / 2 + i];
+    }
+    normalise();
+    for (int64_t i = 0; i < width; ++i)
+      ASSERT_NEAR(toFloat(output[row * width + i]), values[i], std::abs(values[i]) * 0x1p-6 + 1e-2)
+          << row << ", " << i;
   }
 }
 

@@ -15,6 +15,9 @@
 //     rotation of the first two
 //     to a tensor; or to the token's slot in the pool's format; or as codes, with the head's weight
 //
+// Rows that nothing else reads are rotated in place: channels that pass through stay where they
+// are.
+//
 // Few rows are as many programs as there are rows: they are latency, not bytes.
 //
 //===----------------------------------------------------------------------===//
@@ -24,6 +27,7 @@
 #include "Rows/RotatedRows.h"
 #include "Rows/RowKernel.h"
 
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <numeric>
@@ -51,6 +55,9 @@ struct PoolTarget {
   }
 };
 
+/// Where the input is: of `row` only the pairs are read and written.
+struct InPlace {};
+
 /// Codes of heads' rows, whose scales are factors of the heads' weights (mla.index_query).
 struct QueryTarget {
   TensorRef codes, weights, headWeights;
@@ -65,7 +72,7 @@ struct RotatedRowSpec {
   TensorRef table;
   RotatedRows row;
   int64_t every = 1;
-  std::variant<TensorRef, PoolTarget, QueryTarget> target; ///< a tensor as the input
+  std::variant<TensorRef, InPlace, PoolTarget, QueryTarget> target; ///< a tensor as the input
 
   const RmsNorm *rms() const { return std::get_if<RmsNorm>(&norm); }
   const LayerNorm *layer() const { return std::get_if<LayerNorm>(&norm); }
@@ -127,6 +134,19 @@ private:
   bool hasHeads;
 };
 } // namespace
+
+/// Whether `op` alone reads its input, and nothing decides where its result lies.
+static bool canRotateInPlace(mla::RopeOp op) {
+  Operation *maker = op.getInput().getDefiningOp();
+  bool isOwn = maker && op.getInput().hasOneUse() && maker->getBlock() == op->getBlock() &&
+               op.getInput().getType() == op.getType() &&
+               !isa<tensor::ExtractSliceOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(maker);
+  return isOwn && llvm::none_of(op->getUsers(), [&](Operation *user) {
+           return user->getBlock() != op->getBlock() ||
+                  isa<func::ReturnOp, scf::YieldOp, scf::ForOp, mla::YieldOp, mla::JoinPartsOp>(
+                      user);
+         });
+}
 
 //===----------------------------------------------------------------------===//
 // Loading
@@ -286,7 +306,10 @@ void RotatedRow::store(KernelBuilder &b, ValueRange args, const Loaded &row) {
     return append(b, args, row.slot, std::move(tiles));
   if (spec.query())
     return storeQuery(b, args, row, tiles);
-  storeTiles(b, tiles, args[kTarget], *spec.output(), row);
+  // The input's argument itself: two of one buffer may be taken for two buffers.
+  if (const TensorRef *output = spec.output())
+    return storeTiles(b, tiles, args[kTarget], *output, row);
+  storeTiles(b, tiles, args[kInput], spec.input, row);
 }
 
 /// Loads of all rows are in flight together. Behind the last row the last one again, with the same
@@ -367,7 +390,8 @@ void RotatedRow::launch(llvm::function_ref<void()> many) {
     // As many programs as there were, of more rows each.
     step.versionByRows(rows, tuning.manyLatentRows * tuning.latentRowsTogether, together, many);
   };
-  step.versionByRows(rows, tuning.manyLatentRows, [&] { launchTogether(1); }, launchMany);
+  step.versionByRows(
+      rows, tuning.manyLatentRows, [&] { launchTogether(1); }, launchMany);
 }
 
 //===----------------------------------------------------------------------===//
@@ -420,12 +444,18 @@ bool mlac::mla_to_tile::lowerRopeByRow(StepLowering &step, mla::RopeOp op) {
   RotatedRows row(op.getRope(), op.getOffset().value_or(0), columns, op.getInverse());
   if (op.getRope().getDim() == columns || !canHold(step, row))
     return false;
-  RotatedRow(step, {.input = input,
-                    .table = step.lookup(op.getTable()),
-                    .row = row,
-                    .every = static_cast<int64_t>(op.getEvery()),
-                    .target = step.allocate(op.getResult())})
-      .launch();
+  RotatedRowSpec spec{.input = input,
+                      .table = step.lookup(op.getTable()),
+                      .row = row,
+                      .every = static_cast<int64_t>(op.getEvery()),
+                      .target = InPlace{}};
+  if (canRotateInPlace(op)) {
+    spec.row.runs.resize(2);
+    step.setView(op.getResult(), input);
+  } else {
+    spec.target = step.allocate(op.getResult());
+  }
+  RotatedRow(step, spec).launch();
   return true;
 }
 

@@ -120,6 +120,33 @@ static void fuseBias(AppendOp append, const mlac::TileShapes &shapes) {
   add.erase();
 }
 
+/// The pool as the step gets it: which rows it has where does not depend on what is written to
+/// them.
+static Value findPool(Value cache) {
+  while (Operation *writer = cache.getDefiningOp()) {
+    Value before;
+    for (Value operand : writer->getOperands())
+      if (operand.getType() == cache.getType())
+        before = operand;
+    if (!before || writer->getNumRegions() != 0)
+      break;
+    cache = before;
+  }
+  return cache;
+}
+
+/// Where lists of keys begin: ahead of all that is computed, where the pool is the step's.
+static Operation *findListPlace(ConvertIndicesOp convert, Value pool, Value batch) {
+  bool isOfStep = isa<BlockArgument>(pool) && isa<BlockArgument>(batch) &&
+                  pool.getParentBlock() == convert->getBlock();
+  if (!isOfStep)
+    return convert;
+  for (Operation &op : *convert->getBlock())
+    if (!op.hasTrait<OpTrait::ConstantLike>())
+      return &op;
+  return convert;
+}
+
 /// Keys that a token sees, as rows of a pool: one kernel that looks them up as it lists them.
 static void fuseSeen(ConvertIndicesOp convert, const mlac::TileShapes &shapes) {
   auto seen = findMaker<SeenKeysOp>(convert.getPositions());
@@ -127,16 +154,20 @@ static void fuseSeen(ConvertIndicesOp convert, const mlac::TileShapes &shapes) {
       seen.getBatch() != convert.getBatch() || seen->getBlock() != convert->getBlock() ||
       !canHoldBlocks(cast<RankedTensorType>(convert.getType()).getDimSize(1), shapes))
     return;
-  // The count's users stand behind the list's.
+  Value pool = findPool(convert.getCache());
+  Operation *place = findListPlace(convert, pool, seen.getBatch());
+  if (place == convert.getOperation())
+    pool = convert.getCache();
+  // The count's users stand behind the list.
   for (Operation *user : seen.getCount().getUsers()) {
     Operation *here = convert->getBlock()->findAncestorOpInBlock(*user);
-    if (!here || !convert->isBeforeInBlock(here))
+    if (!here || !place->isBeforeInBlock(here))
       return;
   }
-  OpBuilder builder(convert);
-  auto fused = SeenKeysOp::create(builder, convert.getLoc(), seen.getCount().getType(),
-                                  convert.getType(), seen.getBatch(), seen.getWindowAttr(),
-                                  seen.getEveryAttr(), convert.getCache());
+  OpBuilder builder(place);
+  auto fused =
+      SeenKeysOp::create(builder, convert.getLoc(), seen.getCount().getType(), convert.getType(),
+                         seen.getBatch(), seen.getWindowAttr(), seen.getEveryAttr(), pool);
   seen.getCount().replaceAllUsesWith(fused.getCount());
   convert.getResult().replaceAllUsesWith(fused.getKeys());
   convert.erase();

@@ -108,14 +108,21 @@ func.func @seen(%b: !mla.batch, %c: !latents) -> (tensor<?xi32>, tensor<?x128xi3
   return %n, %rows : tensor<?xi32>, tensor<?x128xi32>
 }
 
-// Not where the keys themselves are read, and not if their number is read before.
+// Lists of the step's pools come ahead of all else, whoever writes to these. Not where the keys themselves are read.
 // CHECK-LABEL: func @read_keys
-// CHECK-COUNT-2: mla.convert_indices
-func.func @read_keys(%b: !mla.batch, %c: !entries, %s: tensor<?x?xf32>) -> (tensor<?x128xi32>, tensor<?x128xi32>, tensor<?x64xi32>, tensor<?x128xi32>) {
+// CHECK-SAME: %[[C:[a-z0-9]+]]: !mla.cache<{{[^>]*}}tokens_per_row = 4>, %[[S:[a-z0-9]+]]: tensor<?x?xf32>
+// CHECK-NEXT: mla.seen_keys %{{.*}} every 4 in %[[C]]
+// CHECK-NEXT: %{{.*}}, %[[NEAR:.*]] = mla.seen_keys %{{.*}} window 128 :
+// CHECK-NEXT: mla.convert_indices %[[NEAR]]
+// CHECK-NEXT: mla.append
+// CHECK-NEXT: mla.top_k
+// CHECK-NEXT: return
+func.func @read_keys(%b: !mla.batch, %c: !entries, %s: tensor<?x?xf32>, %e: tensor<?x512xbf16>) -> (tensor<?x128xi32>, tensor<?x128xi32>, tensor<?x64xi32>, tensor<?x128xi32>) {
   %n, %keys = mla.seen_keys %b window 128 : !mla.batch -> tensor<?xi32>, tensor<?x128xi32>
   %rows = mla.convert_indices %keys in %c, %b : tensor<?x128xi32> in !entries, !mla.batch
+  %new = mla.append %e into %c, %b : tensor<?x512xbf16> into !entries, !mla.batch
   %m, %all = mla.seen_keys %b every 4 : !mla.batch -> tensor<?xi32>, tensor<?x128xi32>
   %top = mla.top_k %s lengths(%m : tensor<?xi32>) over %b k 64 : tensor<?x?xf32>, !mla.batch -> tensor<?x64xi32>
-  %far = mla.convert_indices %all in %c, %b : tensor<?x128xi32> in !entries, !mla.batch
+  %far = mla.convert_indices %all in %new, %b : tensor<?x128xi32> in !entries, !mla.batch
   return %keys, %rows, %top, %far : tensor<?x128xi32>, tensor<?x128xi32>, tensor<?x64xi32>, tensor<?x128xi32>
 }
