@@ -15,7 +15,9 @@
 
 #include "TestPackage.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -236,6 +238,43 @@ TEST_F(ExternalPoolsTest, A39_TwoEnginesShareAPool) {
   EXPECT_TRUE(equal(run(next), there));
 }
 
+TEST_F(ExternalPoolsTest, A39_TablesOnTheDeviceGiveTheSame) {
+  ASSERT_OK(bind(memory->pool()));
+  ASSERT_OK(planTables(kPrefill));
+  std::vector<Row> prompt = makeRows(9, 1), expected = run(prompt);
+  // Addresses of 16 bytes; of the CPU the device's memory is the host's.
+  alignas(MLA_DATA_ALIGNMENT) int32_t blocks[6];
+  alignas(MLA_DATA_ALIGNMENT) int64_t slots[9];
+  std::ranges::copy(kPrefill.blocks, blocks);
+  std::ranges::copy(kPrefill.slots, slots);
+  mla_table_batch batch = kPrefill.batch();
+  batch.block_table = blocks;
+  batch.slot_mapping = slots;
+  batch.flags = MLA_TABLES_ON_DEVICE;
+  ASSERT_OK(mla_step_plan_tables(plan, &batch, nullptr, nullptr, nullptr));
+  EXPECT_TRUE(equal(run(prompt), expected));
+  // Runs read them, nobody before: other pages, and the slots there.
+  std::swap(blocks[0], blocks[3]);
+  for (int64_t &slot : slots)
+    slot = -1;
+  EXPECT_FALSE(equal(run(prompt), expected));
+
+  auto refuse = [&](mla_status status, const char *message) {
+    expectStatus(mla_step_plan_tables(plan, &batch, nullptr, nullptr, nullptr), status, message);
+  };
+  batch.slot_mapping = slots + 1;
+  refuse(MLA_INVALID_ARGUMENT, "batch.slot_mapping is not aligned to 16 bytes");
+  batch.slot_mapping = nullptr;
+  refuse(MLA_INVALID_ARGUMENT, "batch.slot_mapping is null");
+  batch.flags = 2;
+  refuse(MLA_INVALID_ARGUMENT, "batch.flags is 2, expected MLA_TABLES_ON_DEVICE or nothing");
+  // Callers that were compiled before there were flags.
+  batch = kPrefill.batch();
+  batch.flags = 2;
+  batch.struct_bytes = offsetof(mla_table_batch, flags);
+  EXPECT_OK(mla_step_plan_tables(plan, &batch, nullptr, nullptr, nullptr));
+}
+
 TEST_F(ExternalPoolsTest, A39_PoolsMayChangeBetweenSteps) {
   Memory larger(kPages + 3, kPageBytes);
   ASSERT_OK(bind(memory->pool()));
@@ -348,7 +387,7 @@ TEST_F(ExternalPoolsTest, A39_BadTablesAreRefused) {
   batch.block_table = nullptr;
   expectStatus(planIt(), MLA_INVALID_ARGUMENT, "batch.block_table is null");
   batch.struct_bytes = 8;
-  expectStatus(planIt(), MLA_INVALID_ARGUMENT, "batch.struct_bytes = 8, expected 72");
+  expectStatus(planIt(), MLA_INVALID_ARGUMENT, "batch.struct_bytes = 8, expected 80");
   expectStatus(planTables(kPrefill, "decode"), MLA_INVALID_ARGUMENT, "takes queries of at most 1");
 }
 
