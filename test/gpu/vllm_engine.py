@@ -243,6 +243,8 @@ def dense_jobs(dense, layers):
     return {"mlac": dense("mlac", OURS), "vllm": dense("vllm", THEIRS),
             "mlac-decodes": dense("mlac-decodes", ("CUSTOM", "FLASH_ATTN")),
             "mlac-layers": dense("mlac-layers", OURS, layers, **WHOLE),
+            "mlac-layers-compiled": dense("mlac-layers-compiled", OURS, layers, **WHOLE,
+                                          **compiled),
             "mlac-fp8": dense("mlac-fp8", OURS, **fp8),
             "mlac-runner-2": dense("mlac-runner-2", OURS, {"VLLM_USE_V2_MODEL_RUNNER": "1"}),
             "mlac-compiled": dense("mlac-compiled", OURS, **compiled)}

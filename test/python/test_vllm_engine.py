@@ -45,6 +45,31 @@ def free_port():
         return place.getsockname()[1]
 
 
+# Whether vLLM cuts a traced graph at a layer, with its operator among the places and without it.
+CUTS = """
+import torch
+from types import SimpleNamespace
+from torch.fx.experimental.proxy_tensor import make_fx
+from vllm.compilation.partition_rules import should_split
+from mlac.vllm.layer import OPERATOR, cut_at_layers
+
+def model(hidden):
+    output = torch.zeros_like(hidden)
+    torch.ops.mlac_vllm.layer(hidden, output, "layer")
+    return output
+
+graph = make_fx(model, tracing_mode="fake")(torch.zeros(2, 4)).graph
+config = SimpleNamespace(splitting_ops=["vllm::unified_mla_attention_with_output"])
+cut_at_layers(config)
+cut_at_layers(config)
+for places in (config.splitting_ops, config.splitting_ops[:1]):
+    print([any(should_split(node, places) for node in graph.nodes)])
+print(config.splitting_ops.count(OPERATOR))
+whole = SimpleNamespace(splitting_ops=[])
+cut_at_layers(whole)
+print(len(whole.splitting_ops))
+"""
+
 PROMPTS = [make_prompt(length, index + 1) for index, length in enumerate((5, 33, 64, 17))]
 
 
@@ -206,6 +231,18 @@ class EngineTest(unittest.TestCase):
         wanted = make_model(model, kind="DeepseekV2", q_lora_rank=None, rope_parameters=yarn)
         self.assertEqual(self.generate([PROMPTS], "layers", model=model,
                                        additional_config={"mlac_layers": "whole"}), [wanted])
+
+    def test_whole_layers_in_a_compiled_model(self):
+        # Each is an operator of torch's; what is beside them is traced once.
+        traced = {"enforce_eager": False,
+                  "compilation_config": {"custom_ops": ["none"], "mode": 2, "backend": "eager"}}
+        self.assertEqual(self.generate([PROMPTS], "layers", **traced,
+                                       additional_config={"mlac_layers": "whole"}), [self.wanted])
+
+    def test_compiled_models_are_cut_at_layers(self):
+        done = subprocess.run([sys.executable, "-c", CUTS], text=True, capture_output=True,
+                              env={**os.environ, "VLLM_LOGGING_LEVEL": "ERROR"})
+        self.assertEqual(done.stdout.split(), ["[True]", "[False]", "1", "0"], done.stderr[-2000:])
 
     def test_whole_layers_of_kimi_k2_and_glm_4_lite(self):
         whole = {"additional_config": {"mlac_layers": "whole"}}

@@ -33,6 +33,29 @@ CHOICES = ("attention", "whole")
 MODELS = ("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2")
 
 
+# What torch.compile sees of a layer: vLLM cuts its graph there, as at its own attention, since what a
+# layer does depends on the step.
+OPERATOR = "mlac_vllm::layer"
+_make_library: Any = torch.library.Library  # which has no types
+_library = _make_library(OPERATOR.split("::")[0], "FRAGMENT")
+_library.define("layer(Tensor hidden, Tensor(a!) output, str layer_name) -> ()")
+
+
+def _run_layer(hidden: torch.Tensor, output: torch.Tensor, layer_name: str) -> None:
+    everyone: Any = get_forward_context().attn_metadata
+    if everyone is not None:  # else vLLM measures memory
+        everyone[layer_name].run_layer(layer_name, hidden, output)
+
+
+def _run_nothing(hidden: torch.Tensor, output: torch.Tensor, layer_name: str) -> None:
+    """Writes to `output`, which says all that a compiler asks."""
+
+
+for _device in ("CPU", "CUDA"):
+    _library.impl("layer", _run_layer, _device)
+_library.impl("layer", _run_nothing, "Meta")
+
+
 def is_whole(config: VllmConfig) -> bool:
     """Whether an engine asks for whole layers."""
     options: Any = config.additional_config or {}
@@ -47,7 +70,6 @@ def reasons_against(layer: Any, config: VllmConfig) -> list[str]:
     """Why mlac cannot be a whole layer of an engine."""
     backend = getattr(config.attention_config.backend, "name", None)
     ranks = config.parallel_config.decode_context_parallel_size
-    mode = config.compilation_config.mode
     dtype = config.cache_config.cache_dtype
     model = config.model_config.hf_text_config.model_type
     checks = {
@@ -56,8 +78,6 @@ def reasons_against(layer: Any, config: VllmConfig) -> list[str]:
             backend != "CUSTOM",
         "sparse attention is not served": layer.is_sparse or layer.indexer is not None,
         f"expected a decode_context_parallel_size of 1, got {ranks}": ranks != 1,
-        f"expected a compilation mode of 0 (layers are no operators of torch), got {mode}":
-            bool(mode),
         f"kv_cache_dtype: expected auto or bfloat16, got {dtype}":
             dtype not in ("auto", "bfloat16"),
         "LoRA adapters are not served": config.lora_config is not None,
@@ -69,6 +89,21 @@ def reasons_against(layer: Any, config: VllmConfig) -> list[str]:
 def _dequantised(linear: Any, dtype: torch.dtype) -> torch.Tensor:
     weight: torch.Tensor = get_and_maybe_dequant_weights(linear, out_dtype=dtype)
     return weight
+
+
+def cut_at_layers(config: Any) -> None:
+    """Where vLLM cuts its graph into pieces (CompilationConfig), it cuts at layers, too."""
+    cuts = config.splitting_ops
+    if cuts and OPERATOR not in cuts:
+        cuts.append(OPERATOR)
+
+
+def _make_output(hidden: torch.Tensor, layer_name: str) -> torch.Tensor:
+    """Zeros, where not each row will be written."""
+    everyone: Any = get_forward_context().attn_metadata
+    if everyone is not None and everyone[layer_name].writes_all(len(hidden)):
+        return torch.empty_like(hidden)
+    return torch.zeros_like(hidden)
 
 
 class Layer(MultiHeadLatentAttentionWrapper):
@@ -83,6 +118,8 @@ class Layer(MultiHeadLatentAttentionWrapper):
         reasons = reasons_against(self, config)
         if reasons:
             raise ValueError("mlac.vllm: whole layers: " + "; ".join(reasons))
+        self._is_compiled = bool(config.compilation_config.mode)
+        cut_at_layers(config.compilation_config)
         self._ranks = get_tensor_model_parallel_world_size()
         attention: Any = self.mla_attn
         attention.mlac_weights = self.weights  # where the back end finds them
@@ -115,15 +152,11 @@ class Layer(MultiHeadLatentAttentionWrapper):
         if llama_4_scaling is not None:
             raise ValueError("mlac.vllm: whole layers: queries that their positions scale "
                              "(llama_4_scaling) are not served")
-        everyone: Any = get_forward_context().attn_metadata
-        if everyone is None:  # vLLM measures memory
-            return torch.zeros_like(hidden_states)
         name = self.mla_attn.layer_name
-        metadata = everyone[name]
         # Rows of requests that pad a batch of decodes, and those behind it, stay as they are.
-        output = (torch.empty_like(hidden_states) if metadata.writes_all(len(hidden_states)) else
-                  torch.zeros_like(hidden_states))
-        metadata.run_layer(name, hidden_states, output)
+        output = (torch.zeros_like(hidden_states) if self._is_compiled else
+                  _make_output(hidden_states, name))
+        torch.ops.mlac_vllm.layer(hidden_states, output, name)
         if self._ranks > 1:
             reduced: torch.Tensor = tensor_model_parallel_all_reduce(output)
             return reduced

@@ -33,10 +33,10 @@ def main(job):
     count(_kernels.Kernels, "run", "run")
     count(_kernels.Kernels, "run_prefill", "run_prefill")
     count(_whole.Layers, "run", "run_layer")
-    llm = LLM(model=job["model"], skip_tokenizer_init=True, enforce_eager=True, dtype="float32",
-              compilation_config={"custom_ops": ["none"], "mode": 0}, seed=0,
-              attention_config={"backend": "CUSTOM", "mla_prefill_backend": "CUSTOM"},
-              **job["options"])
+    options = {"enforce_eager": True, "compilation_config": {"custom_ops": ["none"], "mode": 0},
+               **job["options"]}
+    llm = LLM(model=job["model"], skip_tokenizer_init=True, dtype="float32", seed=0,
+              attention_config={"backend": "CUSTOM", "mla_prefill_backend": "CUSTOM"}, **options)
     sampling = SamplingParams(temperature=0, max_tokens=job["tokens"], ignore_eos=True,
                               detokenize=False)
     outputs = []

@@ -66,6 +66,9 @@ _common.define("compute_slot_mapping_kernel_impl(Tensor q, Tensor p, Tensor b, T
                " -> ()")
 _common.define("greedy_argmax(Tensor logits) -> Tensor")  # vLLM 0.33
 _common.impl("greedy_argmax", lambda logits: logits.argmax(-1), "CPU")
+# Of vLLM 0.33, too, which warms it up; nothing here is sampled.
+_common.define("fused_gumbel_argmax(Tensor logits, Tensor seeds) -> Tensor")
+_common.impl("fused_gumbel_argmax", lambda logits, seeds: logits.argmax(-1), "CPU")
 _common.impl("init_cpu_memory_env", lambda nodes: None, "CompositeExplicitAutograd")
 _common.impl("init_cpu_threads_env", lambda ids: "", "CompositeExplicitAutograd")
 _common.impl("compute_slot_mapping_kernel_impl", _slot_mapping, "CPU")
