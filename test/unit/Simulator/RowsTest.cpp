@@ -488,6 +488,76 @@ func.func @step(%x: tensor<?x2x512xbf16> {mla.input = "x"}, %batch: !mla.batch) 
   }
 }
 
+/// The last 32 tokens, and entries of 4 tokens, as rows of their pools, of two requests of two new
+/// tokens each; behind what a request has there is -1, or nothing beyond its longest sequence.
+TEST_F(IndexRows, V4_24_V4_31_SeenKeysAreRowsOfThePool) {
+  constexpr int64_t tokens = 4, window = 32, most = 2048, every = 4, blocks = 5, longest = 70;
+  constexpr int32_t untouched = 0x7FFFFFF0;
+  ScheduledStepOfRows step(context, R"(
+!near = !mla.cache<page_size = 16, fields = [latent: 512], element = bf16, rope_order = interleaved>
+!far = !mla.cache<page_size = 16, fields = [latent: 512], element = bf16, rope_order = interleaved, tokens_per_row = 4>
+func.func @step(%batch: !mla.batch, %near: !near, %far: !far {mla.pool = "far"})
+    -> (tensor<?xi32> {mla.output = "n"}, tensor<?x32xi32> {mla.output = "near_rows"}, tensor<?xi32> {mla.output = "m"}, tensor<?x2048xi32> {mla.output = "far_rows"}) {
+  %n, %k = mla.seen_keys %batch window 32 : !mla.batch -> tensor<?xi32>, tensor<?x32xi32>
+  %r = mla.convert_indices %k in %near, %batch : tensor<?x32xi32> in !near, !mla.batch
+  %m, %e = mla.seen_keys %batch every 4 : !mla.batch -> tensor<?xi32>, tensor<?x2048xi32>
+  %f = mla.convert_indices %e in %far, %batch : tensor<?x2048xi32> in !far, !mla.batch
+  return %n, %r, %m, %f : tensor<?xi32>, tensor<?x32xi32>, tensor<?xi32>, tensor<?x2048xi32>
+})");
+  std::vector<int32_t> lengths = {longest, 5}, starts = {0, 2, 4}, requests = {0, 0, 1, 1};
+  std::vector<int32_t> table = {7, 2, 9, 4, 1, 3, -1, 99, 0, 8},
+                       farTable = {5, 6, 1, 0, 2, 8, 3, 4, 9, 7};
+  step.plan.dims = {{"num_sms", 3},
+                    {"num_tokens", tokens},
+                    {"num_requests", 2},
+                    {"max_seq_len", longest},
+                    {"num_pages", 10},
+                    {"page_stride", 16 * 512},
+                    {"max_blocks_per_request", blocks},
+                    {"far/num_pages", 10},
+                    {"far/page_stride", 16 * 512},
+                    {"far/max_blocks_per_request", blocks}};
+  step.plan.buffers["req_id_per_token"] = requests;
+  step.plan.buffers["query_start_loc"] = starts;
+  step.plan.buffers["seq_lens"] = lengths;
+  step.plan.buffers["block_table"] = table;
+  step.plan.buffers["far/block_table"] = farTable;
+  step.plan.buffers["cache"] = Bits(1);
+  step.plan.buffers["far"] = Bits(1);
+  step.plan.buffers["n"] = std::vector<int32_t>(tokens, untouched);
+  step.plan.buffers["m"] = std::vector<int32_t>(tokens, untouched);
+  step.plan.buffers["near_rows"] = std::vector<int32_t>(tokens * window, untouched);
+  step.plan.buffers["far_rows"] = std::vector<int32_t>(tokens * most, untouched);
+  ASSERT_TRUE(step.lower());
+  ASSERT_EQ(step.plan.launches.size(), 2u);
+  std::optional<Buffers> buffers =
+      runUnderEverySeed(step.plan, *step.module, {"n", "m", "near_rows", "far_rows"});
+  ASSERT_TRUE(buffers);
+  auto listOf = [&](const char *name) -> const std::vector<int32_t> & {
+    return std::get<std::vector<int32_t>>((*buffers)[name]);
+  };
+  auto rowOf = [&](const std::vector<int32_t> &pages, int64_t request, int64_t key) {
+    int32_t page = pages[request * blocks + key / 16];
+    return page < 0 || page >= 10 ? -1 : page * 16 + int32_t(key % 16);
+  };
+  for (int64_t t = 0; t < tokens; ++t) {
+    int64_t request = requests[t], seen = lengths[request] - (starts[request + 1] - 1 - t);
+    int64_t count = std::min(seen, window), entries = seen / every;
+    EXPECT_EQ(listOf("n")[t], count);
+    EXPECT_EQ(listOf("m")[t], entries);
+    for (int64_t i = 0; i < window; ++i)
+      ASSERT_EQ(listOf("near_rows")[t * window + i],
+                i < count ? rowOf(table, request, seen - count + i) : -1)
+          << t << ", " << i;
+    // A program has 1024 places, of which those behind the entries are none.
+    for (int64_t i = 0; i < most; ++i)
+      ASSERT_EQ(listOf("far_rows")[t * most + i], i < entries ? rowOf(farTable, request, i)
+                                                  : i < 1024  ? -1
+                                                              : untouched)
+          << t << ", " << i;
+  }
+}
+
 const RowsCase kCases[] = {
     {"heads_of_queries", 3, 4, 512, 64, 448, true, true, false, false, 1, "tensor"},
     {"heads_with_gamma", 3, 2, 128, 64, 0, false, true, true, false, 1, "tensor"},
