@@ -15,11 +15,13 @@ class Kernel:
     page: int
     window: int = 0  # 0: none
     queries: int = 1  # of each request; 0: any
+    codes: int = 0  # 1: keys and values are e4m3 codes, with a scale each
 
     def name(self):
         window = f", window {self.window}" if self.window else ""
         queries = f", {self.queries} queries" if self.queries > 1 else ""
-        return f"{self.heads}/{self.kv_heads} of {self.dim}, page {self.page}{window}{queries}"
+        codes = ", e4m3" if self.codes else ""
+        return f"{self.heads}/{self.kv_heads} of {self.dim}, page {self.page}{window}{queries}{codes}"
 
     def file(self):
         return "-".join(str(value) for value in dataclasses.astuple(self)) + ".mlac"
@@ -31,11 +33,19 @@ class Kernel:
         query = f"tensor<?x{self.heads}x{d}xbf16>"
         batch = f"!mla.batch<query_len = {self.queries or '?'}>"
         window = f"window {self.window} " if self.window else ""
-        return f"""!keys = {pool.format('key', 'k_nhd')}
-!values = {pool.format('value', 'v_nhd')}
-func.func @attend(%q: {query} {{mla.input = "query"}}, %batch: {batch}, %k: !keys,
-    %v: !values {{mla.pool = "values"}}) -> ({query} {{mla.output = "output"}}) {{
-  %o = mla.grouped_attention query(%q : {query}) keys(%k : !keys) values(%v : !values)
+        caches = f"""!keys = {pool.format('key', 'k_nhd')}
+!values = {pool.format('value', 'v_nhd')}"""
+        arguments = '%k: !keys, %v: !values {mla.pool = "values"}'
+        if self.codes:
+            caches = f"""!keys = !mla.cache<page_size = {self.page}, fields = [key: {kv}x{d}, value: {kv}x{d}],
+    element = bf16, format = "kv_nhd_fp8">
+!values = !keys"""
+            arguments = "%k: !keys"
+        values = "%k" if self.codes else "%v"
+        return f"""{caches}
+func.func @attend(%q: {query} {{mla.input = "query"}}, %batch: {batch}, {arguments})
+    -> ({query} {{mla.output = "output"}}) {{
+  %o = mla.grouped_attention query(%q : {query}) keys(%k : !keys) values({values} : !values)
       over %batch : {batch} {window}scale {d ** -0.5:.17e} -> {query}
   return %o : {query}
 }}
@@ -75,7 +85,8 @@ class Row:
         kernel = self.kernel
         seen = sum(min(keys, kernel.window + queries - 1) if kernel.window else keys
                    for keys, queries in zip(self.keys, self.queries))
-        return 4 * kernel.dim * (seen * kernel.kv_heads + sum(self.queries) * kernel.heads)
+        cached = seen * kernel.kv_heads / (2 if kernel.codes else 1)
+        return 4 * kernel.dim * (cached + sum(self.queries) * kernel.heads)
 
     def is_prompt(self):
         return max(self.queries) > 64
@@ -128,5 +139,11 @@ def rows():
         for queries in (2, 4, 8, 16):
             kernel = Kernel(heads, kv, 128, 64, 0, queries)
             yield from (decodes(kernel, *shape) for shape in ((16, 4096), (1, 32768), (64, 4096)))
+    for heads, kv, page, queries in ((64, 8, 64, 1), (32, 8, 64, 1), (64, 8, 16, 1), (64, 8, 64, 4)):
+        kernel = Kernel(heads, kv, 128, page, 0, queries, 1)
+        yield from (decodes(kernel, *shape) for shape in
+                    ((1, 4096), (16, 4096), (64, 4096), (1, 32768), (16, 32768)))
+    # No whole panels of 64 columns.
+    yield from (decodes(Kernel(32, 8, 96, 64), batch, 4096) for batch in (1, 64))
     for page in (16, 32, 128, 256):
         yield prompts(Kernel(64, 8, 128, page, 0, 0), 1, 8192)

@@ -15,6 +15,8 @@ import mlac
 SETS, MOST_BYTES = 8, 16 << 30
 # The worst relative error of bf16 outputs: weights and results of 8 bits.
 ALLOWED = 8e-3
+# Of codes of keys and of values; powers of two, so that what they stand for is exact in bf16.
+SCALES = (0.5, 2.0)
 # FlashAttention-3's pieces of a request: its heuristic, none, and vLLM's setting in graphs.
 FA3_SPLITS = (0, 1, 32)
 
@@ -32,12 +34,15 @@ class Problem:
         torch.manual_seed(1)
         self.pools = [torch.randn(sets * pages, kernel.page, row_elements, device="cuda",
                                   dtype=torch.bfloat16) for _ in range(2)]
+        bound = self.as_codes() if kernel.codes else self.pools
         tokens = sum(row.queries)
         self.engine = mlac.Engine(mlac.Package(str(folder / kernel.file())), mlac.Device("cuda"),
                                   max_num_requests=batch, max_seq_len=max(row.keys),
-                                  max_num_tokens=tokens, external_pools=3)
+                                  max_num_tokens=tokens, external_pools=(1 << len(bound)) - 1)
+        if kernel.codes:
+            self.engine.set_cache_scale(SCALES)
         self.engine.prepare()
-        for index, pool in enumerate(self.pools):
+        for index, pool in enumerate(bound):
             self.engine.bind_pool(pool, index=index)
         order = np.random.default_rng(1).permutation(sets * pages).astype(np.int32)
         starts = np.concatenate([[0], np.cumsum(counts)])
@@ -50,12 +55,19 @@ class Problem:
                 table[request, :count] = own[starts[request]:starts[request] + count]
             plan = self.engine.plan()
             plan.fill_tables(list(row.queries), list(row.keys), table, slots, "attend",
-                             pools=[(table, slots)])
+                             pools=[(table, slots)] * (len(bound) - 1))
             self.plans.append(plan)
             self.tables.append(table)
         shape = (tokens, kernel.heads, kernel.dim)
         self.query = torch.randn(shape, device="cuda", dtype=torch.bfloat16)
         self.output = torch.full_like(self.query, float("nan"))
+
+    def as_codes(self):
+        """One pool of keys and values side by side; `pools` become what they stand for, which the
+        peer reads, and float64."""
+        codes = [(pool / scale).to(torch.float8_e4m3fn) for pool, scale in zip(self.pools, SCALES)]
+        self.pools = [code.to(torch.bfloat16) * scale for code, scale in zip(codes, SCALES)]
+        return [torch.cat([code.view(torch.uint8) for code in codes], -1)]
 
     def launches(self):
         def launch(plan):
