@@ -47,7 +47,7 @@ class StandIn(types.ModuleType):
 
 def stand_ins():
     found = {}
-    for package, names in (("vllm", VLLM), ("torch", ["torch"])):
+    for package, names in (("vllm", VLLM), ("torch", ["torch"]), ("numpy", ["numpy"])):
         if importlib.util.find_spec(package):
             importlib.import_module(package)  # to stay when the stand-ins go
             continue

@@ -316,4 +316,15 @@ TEST(GroupedConfigError, NamesKeysAndLimits) {
             std::string::npos);
 }
 
+TEST(GroupedConfig, ProblemsOfDefaultsSayWhereTheyComeFrom) {
+  json config = {{"model_type", "qwen2"},  {"hidden_size", 4096},
+                 {"num_hidden_layers", 2}, {"num_attention_heads", 24},
+                 {"head_dim", 128},        {"max_position_embeddings", 4096}};
+  llvm::Expected<ModelConfig> parsed = parseModelConfig(config.dump());
+  ASSERT_FALSE(parsed);
+  EXPECT_EQ(llvm::toString(parsed.takeError()),
+            "num_key_value_heads = 32: expected a divisor of num_attention_heads 24 (the file "
+            "lacks num_key_value_heads, this is qwen2's default)");
+}
+
 } // namespace

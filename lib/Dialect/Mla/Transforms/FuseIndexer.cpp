@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CacheFormats.h"
+#include "KnownAt.h"
 
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 #include "mla/Machine/TileShapes.h"
@@ -25,11 +26,6 @@ namespace mlir::mla {
 
 using namespace mlir;
 using namespace mlir::mla;
-
-/// What alone makes `value` and has no other use.
-template <typename Op> static Op findMaker(Value value) {
-  return value.hasOneUse() ? value.getDefiningOp<Op>() : Op();
-}
 
 /// Rows of which a program holds the pairs' first elements, their second ones, and the channels in
 /// front of and behind them as tiles.

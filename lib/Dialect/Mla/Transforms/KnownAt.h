@@ -1,4 +1,4 @@
-//===- KnownAt.h - whether an operation may move up ---*- C++ -*-===//
+//===- KnownAt.h - where values are made, and by what alone ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -18,6 +18,11 @@ namespace mlir::mla {
 inline bool isKnownAt(Value value, Operation *op) {
   Operation *source = value.getDefiningOp();
   return !source || source->getBlock() != op->getBlock() || source->isBeforeInBlock(op);
+}
+
+/// What alone makes `value`, if that is an `Op`, and has no other use.
+template <typename Op> Op findMaker(Value value) {
+  return value.hasOneUse() ? value.getDefiningOp<Op>() : Op();
 }
 
 } // namespace mlir::mla
