@@ -33,7 +33,8 @@ KINDS = ("gaussian", "zeros", "equal", "nan", "minus_inf", "rising", "falling", 
 # K, columns: short rows, such as are sampled, and such as are sampled by more values.
 CHECKED = [(k, columns) for k in (1, 7, 64, 512, 1000, 2048, 4096) for columns in (8192, 30011)]
 CHECKED += [(2048, 131072), (2048, 300001), (2048, 1048577)]
-TIMED = [(128, 32768), (128, 131072), (1, 131072), (1, 1048576), (4096, 8192), (16, 8192)]
+TIMED = [(128, 32768), (128, 131072), (1, 131072), (1, 1048576), (4096, 8192), (16, 8192),
+         (1, 4096), (1, 8192), (128, 8192), (1, 32768)]
 TIMED_K = 2048
 COLD_BYTES = 200 << 20  # of inputs by turns: several times the L2 cache
 POISON = 0x5A5A5A5A

@@ -459,9 +459,11 @@ Step Machine::dispatchSm90(Warpgroup &wg, Operation *op) {
       .Case([&](SelectBeginOp begin) { return runSelectBegin(wg, begin); })
       .Case([&](SelectCountUpOp count) { return runSelectCountUp(wg, count); })
       .Case([&](SelectKeepOp keep) { return runSelectKeep(wg, keep); })
+      .Case([&](SelectHoldOp hold) { return runSelectHold(wg, hold); })
       .Case([&](SelectMeetOp meet) { return runSelectMeet(wg, meet); })
       .Case([&](SelectCutOp cut) { return runSelectCut(wg, cut); })
       .Case([&](SelectWriteOp write) { return runSelectWrite(wg, write); })
+      .Case([&](SelectWriteInOrderOp write) { return runSelectWriteInOrder(wg, write); })
       // Products.cpp
       .Case([&](WgmmaFenceOp) {
         wg.fencedAt = wg.position;

@@ -290,14 +290,19 @@ private:
   Step writeWord(mlir::Operation *op, const View &view, llvm::ArrayRef<int64_t> indices,
                  int64_t value);
   Step failOutside(mlir::Operation *op);
+  Step writePositions(Warpgroup &warpgroup, mlir::Operation *op, mlir::Value out, mlir::Value row,
+                      llvm::ArrayRef<uint32_t> positions);
   Step runSelectBegin(Warpgroup &warpgroup, mlir::sm90::SelectBeginOp op);
   Step runSelectCountUp(Warpgroup &warpgroup, mlir::sm90::SelectCountUpOp op);
   Step runSelectKeep(Warpgroup &warpgroup, mlir::sm90::SelectKeepOp op);
+  Step runSelectHold(Warpgroup &warpgroup, mlir::sm90::SelectHoldOp op);
+  Step checkZeros(Warpgroup &warpgroup, mlir::Operation *op, mlir::Value work);
   Step runSelectMeet(Warpgroup &warpgroup, mlir::sm90::SelectMeetOp op);
   Step meetPrograms(Warpgroup &warpgroup, mlir::sm90::SelectMeetOp op, const Place &list,
                     const Place &work);
   Step runSelectCut(Warpgroup &warpgroup, mlir::sm90::SelectCutOp op);
   Step runSelectWrite(Warpgroup &warpgroup, mlir::sm90::SelectWriteOp op);
+  Step runSelectWriteInOrder(Warpgroup &warpgroup, mlir::sm90::SelectWriteInOrderOp op);
 
   // Products.cpp
   Step runWgmma(Warpgroup &warpgroup, mlir::sm90::WgmmaOp op);

@@ -93,10 +93,13 @@ static bool isBefore(const Candidate &a, const Candidate &b) {
 }
 
 static std::vector<Candidate> readList(const SharedMemory &memory, const Place &place,
-                                       int64_t count) {
+                                       int64_t count, bool isInOrder) {
   std::vector<Candidate> list;
-  for (int64_t i = 0; i < count; ++i)
-    list.push_back({memory.get(place, 0, i), std::bit_cast<uint32_t>(memory.get(place, 1, i))});
+  for (int64_t i = 0; i < count; ++i) {
+    auto own =
+        isInOrder ? static_cast<uint32_t>(i) : std::bit_cast<uint32_t>(memory.get(place, 1, i));
+    list.push_back({memory.get(place, 0, i), own});
+  }
   return list;
 }
 
@@ -143,6 +146,15 @@ static float getBound(std::vector<Candidate> row, int64_t rank) {
   return row[place].value;
 }
 
+Step Machine::checkZeros(Warpgroup &warpgroup, Operation *op, mlir::Value work) {
+  Place place = asNumbers(getAs<Place>(warpgroup, work));
+  for (int64_t i = 0; i < kSelectWorkWords; ++i)
+    if (memory->get(place, 0, i) != 0)
+      return fail(Defect::Uninitialized, op,
+                  "finds no zeros in its memory, but in word " + Twine(i));
+  return Step::Advanced;
+}
+
 Step Machine::runSelectKeep(Warpgroup &warpgroup, SelectKeepOp op) {
   Place list = getAs<Place>(warpgroup, op.getList());
   const View &values = *getAs<ViewRef>(warpgroup, op.getValues());
@@ -162,11 +174,8 @@ Step Machine::runSelectKeep(Warpgroup &warpgroup, SelectKeepOp op) {
         readShared(warpgroup, op, {op.getWork()}) == Step::Failed ||
         writeShare(warpgroup, op, {op.getList()}) == Step::Failed)
       return Step::Failed;
-    Place work = asNumbers(getAs<Place>(warpgroup, op.getWork()));
-    for (int64_t i = 0; i < kSelectWorkWords; ++i)
-      if (memory->get(work, 0, i) != 0)
-        return fail(Defect::Uninitialized, op,
-                    "finds no zeros in its memory, but in word " + Twine(i));
+    if (checkZeros(warpgroup, op, op.getWork()) == Step::Failed)
+      return Step::Failed;
     writeList(*memory, list, kept);
   }
   if (Step step = meetRole(warpgroup, op); step != Step::Advanced)
@@ -174,6 +183,34 @@ Step Machine::runSelectKeep(Warpgroup &warpgroup, SelectKeepOp op) {
   if (readShared(warpgroup, op, {op.getWork()}) == Step::Failed)
     return Step::Failed;
   set(warpgroup, op.getCount(), static_cast<int64_t>(kept.size()));
+  return Step::Advanced;
+}
+
+/// Row 1 keeps what it had: nothing may read it.
+Step Machine::runSelectHold(Warpgroup &warpgroup, SelectHoldOp op) {
+  Place list = getAs<Place>(warpgroup, op.getList());
+  int64_t row = getInt(warpgroup, op.getRow()), length = getInt(warpgroup, op.getLength());
+  auto whole = readRow(*getAs<ViewRef>(warpgroup, op.getValues()), row, 0, length);
+  if (!whole)
+    return failOutside(op);
+  if (length > list.type.getColumns())
+    return fail(Defect::OutOfBounds, op, "holds more than its list has room for");
+  if (warpgroup.resume == 0) {
+    if (checkDependency(warpgroup, op) == Step::Failed ||
+        readShared(warpgroup, op, {op.getWork()}) == Step::Failed ||
+        writeShare(warpgroup, op, {op.getList()}) == Step::Failed ||
+        checkZeros(warpgroup, op, op.getWork()) == Step::Failed)
+      return Step::Failed;
+    for (const Candidate &candidate : *whole)
+      memory->set(list, 0, candidate.position, candidate.value);
+  }
+  if (Step step = meetRole(warpgroup, op); step != Step::Advanced)
+    return step;
+  if (readShared(warpgroup, op, {op.getWork()}) == Step::Failed)
+    return Step::Failed;
+  auto numbers =
+      llvm::count_if(*whole, [](const Candidate &own) { return own.value == own.value; });
+  set(warpgroup, op.getCount(), static_cast<int64_t>(numbers));
   return Step::Advanced;
 }
 
@@ -255,7 +292,7 @@ Step Machine::runSelectCut(Warpgroup &warpgroup, SelectCutOp op) {
   int64_t count = getInt(warpgroup, op.getCount()), rank = static_cast<int64_t>(op.getRank());
   std::optional<std::vector<Candidate>> all;
   if (op.getList())
-    all = readList(*memory, getAs<Place>(warpgroup, op.getList()), count);
+    all = readList(*memory, getAs<Place>(warpgroup, op.getList()), count, op.getInOrder());
   else
     all = readRow(*getAs<ViewRef>(warpgroup, op.getValues()), getInt(warpgroup, op.getRow()), 0,
                   count);
@@ -266,6 +303,19 @@ Step Machine::runSelectCut(Warpgroup &warpgroup, SelectCutOp op) {
   set(warpgroup, op.getKey(), static_cast<int64_t>(static_cast<int32_t>(getSelectKey(last.value))));
   set(warpgroup, op.getBefore(), static_cast<int64_t>(last.position) + 1);
   return Step::Advanced;
+}
+
+/// The positions, ascending, of what lies on the right side of a cut.
+static std::vector<uint32_t> takeAll(ArrayRef<Candidate> all, int64_t key, int64_t before) {
+  auto last = static_cast<uint32_t>(key), end = static_cast<uint32_t>(before);
+  std::vector<uint32_t> taken;
+  for (const Candidate &candidate : all) {
+    uint32_t own = getSelectKey(candidate.value);
+    if (own > last || (own == last && candidate.position < end))
+      taken.push_back(candidate.position);
+  }
+  llvm::sort(taken);
+  return taken;
 }
 
 Step Machine::runSelectWrite(Warpgroup &warpgroup, SelectWriteOp op) {
@@ -282,27 +332,42 @@ Step Machine::runSelectWrite(Warpgroup &warpgroup, SelectWriteOp op) {
     return step;
   if (readShared(warpgroup, op, {op.getWork(), op.getBitmap(), op.getPlaces()}) == Step::Failed)
     return Step::Failed;
-  const View &out = *getAs<ViewRef>(warpgroup, op.getOut());
   int64_t row = getInt(warpgroup, op.getRow()), length = getInt(warpgroup, op.getLength());
   std::optional<std::vector<Candidate>> all;
   if (op.getList())
-    all =
-        readList(*memory, getAs<Place>(warpgroup, op.getList()), getInt(warpgroup, op.getCount()));
+    all = readList(*memory, getAs<Place>(warpgroup, op.getList()), getInt(warpgroup, op.getCount()),
+                   /*isInOrder=*/false);
   else
     all = readRow(*getAs<ViewRef>(warpgroup, op.getValues()), row, 0, length);
   if (!all)
     return failOutside(op);
-  auto key = static_cast<uint32_t>(getInt(warpgroup, op.getKey()));
-  auto before = static_cast<uint32_t>(getInt(warpgroup, op.getBefore()));
-  std::vector<uint32_t> taken;
-  for (const Candidate &candidate : *all) {
-    uint32_t own = getSelectKey(candidate.value);
-    if (own > key || (own == key && candidate.position < before))
-      taken.push_back(candidate.position);
-  }
-  llvm::sort(taken);
-  for (auto [place, position] : llvm::enumerate(taken))
-    if (writeWord(op, out, {row, static_cast<int64_t>(place)}, position) == Step::Failed)
+  return writePositions(
+      warpgroup, op, op.getOut(), op.getRow(),
+      takeAll(*all, getInt(warpgroup, op.getKey()), getInt(warpgroup, op.getBefore())));
+}
+
+Step Machine::runSelectWriteInOrder(Warpgroup &warpgroup, SelectWriteInOrderOp op) {
+  if (warpgroup.resume == 0 && (checkDependency(warpgroup, op) == Step::Failed ||
+                                writeShare(warpgroup, op, {op.getWork()}) == Step::Failed ||
+                                readShared(warpgroup, op, {op.getList()}) == Step::Failed))
+    return Step::Failed;
+  if (Step step = meetRole(warpgroup, op); step != Step::Advanced)
+    return step;
+  if (readShared(warpgroup, op, {op.getWork()}) == Step::Failed)
+    return Step::Failed;
+  auto all = readList(*memory, getAs<Place>(warpgroup, op.getList()),
+                      getInt(warpgroup, op.getCount()), /*isInOrder=*/true);
+  return writePositions(
+      warpgroup, op, op.getOut(), op.getRow(),
+      takeAll(all, getInt(warpgroup, op.getKey()), getInt(warpgroup, op.getBefore())));
+}
+
+Step Machine::writePositions(Warpgroup &warpgroup, Operation *op, mlir::Value out, mlir::Value row,
+                             ArrayRef<uint32_t> positions) {
+  const View &view = *getAs<ViewRef>(warpgroup, out);
+  int64_t ofRow = getInt(warpgroup, row);
+  for (auto [place, position] : llvm::enumerate(positions))
+    if (writeWord(op, view, {ofRow, static_cast<int64_t>(place)}, position) == Step::Failed)
       return Step::Failed;
   return Step::Advanced;
 }

@@ -180,7 +180,7 @@ struct SelectCut : public KernelPattern<sm90::SelectCutOp> {
 
 private:
   /// From the least candidate to the largest, or from the sample's bound to its largest value: what
-  /// is above that is in the last bin.
+  /// is above that is in the last bin. Whoever kept the candidates may know.
   static Bins makeBins(Search &code, const CandidateList &list, Int count) {
     SmallVector<Type> types(2, code.b.getF32Type());
     Value isSampled = code.is(code.loadFrom(sm90::kSelectRange), Compare::ne, code.word(0));
@@ -208,12 +208,20 @@ private:
     ImplicitLocOpBuilder &b = code.b;
     CandidateList list(code, op.getList().getType(), adaptor.getList()[0]);
     Bins bins = makeBins(code, list, count);
+    // Only rows that are held whole have NaN among their numbers; it would be in the last bin.
+    auto isNumber = [&](Value value) -> Value {
+      return op.getInOrder() ? code.isEqual(value, value) : constant(b, b.getI1Type(), 1);
+    };
+    auto ifNumber = [&](Value value, llvm::function_ref<void()> body) {
+      return op.getInOrder() ? code.ifThen(isNumber(value), body) : body();
+    };
     SmallVector<Type> types = {b.getF32Type(), b.getI32Type(), b.getI32Type()};
     Values narrowed = code.ifElse(
         bins.isValid, types,
         [&] {
           code.eachOf(count, [&](Int i) {
-            code.add(code.part(0), bins.indexOf(code.load(list.values, i)), code.word(1));
+            Value value = code.load(list.values, i);
+            ifNumber(value, [&] { code.add(code.part(0), bins.indexOf(value), code.word(1)); });
           });
           Search::Bin bin = code.findBin(rank);
           return Values{bins.numberOf(bin.index), code.minus(rank, bin.above), bin.count};
@@ -225,7 +233,8 @@ private:
     Int need(b, narrowed[1]), inBin(b, narrowed[2]);
     auto isInBin = [&](Value value) -> Value {
       Value isAll = code.make<arith::XOrIOp>(bins.isValid, constant(b, b.getI1Type(), 1));
-      return code.either(isAll, code.isEqual(bins.of(value), bin));
+      Value isIn = code.either(isAll, code.isEqual(bins.of(value), bin));
+      return op.getInOrder() ? Value(code.both(isNumber(value), isIn)) : isIn;
     };
     auto keyAt = [&](Int i) { return code.keyOf(code.load(list.values, i)); };
     SmallVector<Type> words(3, b.getI32Type());
@@ -258,7 +267,7 @@ private:
           return toValues(code.selectBetween(candidateAt, count, need, low, high));
         });
     Search::Threshold threshold{Int(b, found[0]), Int(b, found[1]), Int(b, found[2])};
-    auto positionAt = [&](Int i) { return code.loadWord(list.positions, i); };
+    auto positionAt = [&](Int i) { return op.getInOrder() ? i : code.loadWord(list.positions, i); };
     return {threshold.key, cutTies(code, threshold, count, keyAt, positionAt)};
   }
 
@@ -379,6 +388,23 @@ void Places::forRuns(Int length, Pass mark, Pass take) {
 }
 
 namespace {
+/// What separates the selected from the others.
+struct Cut {
+  Int key, before;
+  Value takes(Search &code, Value value, Int position) const {
+    Int own = code.keyOf(value);
+    Value isTie = code.both(code.is(own, Compare::eq, key), code.isBelow(position, before));
+    return code.either(code.isBelow(key, own), isTie);
+  }
+  /// The same where the key is a number's: NaN is never taken, and no key is computed.
+  Value takesNumber(Search &code, Value value, Int position) const {
+    Value last = code.valueOf(key);
+    Value isAbove = arith::CmpFOp::create(code.b, arith::CmpFPredicate::OGT, value, last);
+    Value isTie = code.both(code.isEqual(value, last), code.isBelow(position, before));
+    return code.either(isAbove, isTie);
+  }
+};
+
 struct SelectWrite : public KernelPattern<sm90::SelectWriteOp> {
   using KernelPattern::KernelPattern;
   LogicalResult matchAndRewrite(sm90::SelectWriteOp op, OneToNOpAdaptor adaptor,
@@ -401,21 +427,12 @@ struct SelectWrite : public KernelPattern<sm90::SelectWriteOp> {
   }
 
 private:
-  struct Cut {
-    Int key, before;
-    Value takes(Search &code, Value value, Int position) const {
-      Int own = code.keyOf(value);
-      Value isTie = code.both(code.is(own, Compare::eq, key), code.isBelow(position, before));
-      return code.either(code.isBelow(key, own), isTie);
-    }
-  };
-
   static void writeList(Search &code, CandidateList list, Int count, Cut cut, Places &places,
                         Array out, Int length) {
     auto eachTaken = [&](Int first, Int there, llvm::function_ref<void(Int, Int)> body) {
       code.eachOf(count, [&](Int i) {
         Int position = code.loadWord(list.positions, i), distance = code.minus(position, first);
-        Value isTaken = cut.takes(code, code.load(list.values, i), position);
+        Value isTaken = cut.takesNumber(code, code.load(list.values, i), position);
         code.ifThen(code.both(isTaken, code.isBelow(distance, there)),
                     [&] { body(position, distance); });
       });
@@ -454,9 +471,47 @@ private:
 };
 } // namespace
 
+namespace {
+struct SelectWriteInOrder : public KernelPattern<sm90::SelectWriteInOrderOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::SelectWriteInOrderOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Search code(b, getKernel(op), adaptor.getWork()[0]);
+    CandidateList list(code, op.getList().getType(), adaptor.getList()[0]);
+    Array out = getRow(code, op.getOut().getType(), adaptor.getOut(), adaptor.getRow()[0]);
+    Cut cut{Int(b, adaptor.getKey()[0]), Int(b, adaptor.getBefore()[0])};
+    Int count(b, adaptor.getCount()[0]), zero = code.word(0), step = code.word(kWarpThreads);
+    Int turns = (count + (code.threads - 1)) / code.threads;
+    Int first = code.warp * turns * kWarpThreads, end = first + turns * kWarpThreads;
+    auto isTaken = [&](Int i) -> Value {
+      Int inside = code.least(i, code.minus(count, code.word(1)));
+      Value takes = cut.takesNumber(code, code.load(list.values, inside), i);
+      return code.both(code.isBelow(i, count), takes);
+    };
+    Values inRun = code.loop(first, end, step, zero.operator Value(), [&](Int i, ValueRange sum) {
+      return Values{Int(b, sum[0]) + code.countBits(code.ballot(isTaken(i + code.lane)))};
+    });
+    Value isLast = code.is(code.lane, Compare::eq, code.word(kWarpThreads - 1));
+    Int total = zero, before = code.scan(code.choose(isLast, inRun[0], zero), total);
+    Int below = code.minus(code.shiftLeft(code.word(1), code.lane), code.word(1));
+    code.loop(first, end, step, before.operator Value(), [&](Int base, ValueRange place) {
+      Int i = base + code.lane, start(b, place[0]);
+      Value takes = isTaken(i);
+      Int taken = code.ballot(takes);
+      code.ifThen(takes,
+                  [&] { code.store(out, start + code.countBits(code.both(taken, below)), i); });
+      return Values{start + code.countBits(taken)};
+    });
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+} // namespace
+
 void mlac::sm90nvvm::populateSelectPatterns(const TypeConverter &converter,
                                             RewritePatternSet &patterns, const Kernel &kernel) {
-  patterns.add<SelectBegin, SelectCountUp, SelectMeet, SelectCut, SelectWrite>(
+  patterns.add<SelectBegin, SelectCountUp, SelectMeet, SelectCut, SelectWrite, SelectWriteInOrder>(
       converter, patterns.getContext(), kernel);
   populateSelectKeepPatterns(converter, patterns, kernel);
 }

@@ -22,19 +22,22 @@ using Compare = arith::CmpIPredicate;
 static constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 namespace {
-/// What sm90.select_keep does.
+/// What sm90.select_keep and sm90.select_hold do.
 class Keeper {
 public:
   Keeper(Search &code, Array row, CandidateList list, int64_t rank)
       : code(code), b(code.b), row(row), list(list), rank(rank) {}
   /// How many of row[begin:end] were kept.
   Int keep(Int begin, Int end, Int length);
+  /// How many of row[0:length] are numbers; all of it is in the list.
+  Int hold(Int length);
 
 private:
   Value findBound(Int length);
   Value sampleBound(Int length);
   Int rankOfSample(Int samples, Int length);
   Values loadChunk(Int chunk, Int end);
+  void storeRange(Value low, Value high);
   void keepChunk(Int chunk, Value bound, ValueRange chunkValues);
 
   /// Values that a thread has in flight.
@@ -138,11 +141,7 @@ Value Keeper::sampleBound(Int length) {
             },
             stay);
       });
-  code.onThread(0, [&] {
-    code.storeTo(sm90::kSelectRange, code.word(1));
-    code.storeTo(sm90::kSelectRange + 1, code.bits(found[0]));
-    code.storeTo(sm90::kSelectRange + 2, code.bits(high));
-  });
+  storeRange(found[0], high);
   code.barrier(); // the list may be written
   return found[0];
 }
@@ -217,7 +216,54 @@ Int Keeper::keep(Int begin, Int end, Int length) {
   return code.loadFrom(sm90::kSelectCount);
 }
 
+/// Least and largest number are found on the way: the bins lie between them.
+Int Keeper::hold(Int length) {
+  Int zero = code.word(0);
+  Values inits = {code.number(kInfinity), code.number(-kInfinity), zero};
+  Values found = code.loop(
+      zero, length, code.word(kChunk * code.threads), inits, [&](Int chunk, ValueRange known) {
+        Value low = known[0], high = known[1];
+        Int numbers(b, known[2]);
+        for (auto [j, value] : llvm::enumerate(loadChunk(chunk, length))) {
+          Int i = chunk + code.thread + static_cast<int64_t>(j) * code.threads;
+          code.ifThen(code.isBelow(i, length), [&] { code.store(list.values, i, value); });
+          low = code.lesser(low, value); // the other one where a value is NaN
+          high = code.greater(high, value);
+          numbers = numbers + code.asWord(code.isEqual(value, value));
+        }
+        return Values{low, high, numbers};
+      });
+  Int numbers = code.sumOfWarp(found[2]);
+  code.ifThen(code.is(code.lane, Compare::eq, zero),
+              [&] { code.add(code.part(sm90::kSelectCount), zero, numbers); });
+  auto [low, high] = code.extremes(code.keyOf(found[0]), code.keyOf(found[1]));
+  storeRange(code.valueOf(low), code.valueOf(high));
+  return code.loadFrom(sm90::kSelectCount);
+}
+
+void Keeper::storeRange(Value low, Value high) {
+  code.onThread(0, [&] {
+    code.storeTo(sm90::kSelectRange, code.word(1));
+    code.storeTo(sm90::kSelectRange + 1, code.bits(low));
+    code.storeTo(sm90::kSelectRange + 2, code.bits(high));
+  });
+}
+
 namespace {
+struct SelectHold : public KernelPattern<sm90::SelectHoldOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::SelectHoldOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Search code(b, getKernel(op), adaptor.getWork()[0]);
+    Array row = getRow(code, op.getValues().getType(), adaptor.getValues(), adaptor.getRow()[0]);
+    CandidateList list(code, op.getList().getType(), adaptor.getList()[0]);
+    Keeper keeper(code, row, list, /*rank=*/0);
+    rewriter.replaceOp(op, Value(keeper.hold(code.low(toI64(b, adaptor.getLength()[0])))));
+    return success();
+  }
+};
+
 struct SelectKeep : public KernelPattern<sm90::SelectKeepOp> {
   using KernelPattern::KernelPattern;
   LogicalResult matchAndRewrite(sm90::SelectKeepOp op, OneToNOpAdaptor adaptor,
@@ -237,5 +283,5 @@ struct SelectKeep : public KernelPattern<sm90::SelectKeepOp> {
 
 void mlac::sm90nvvm::populateSelectKeepPatterns(const TypeConverter &converter,
                                                 RewritePatternSet &patterns, const Kernel &kernel) {
-  patterns.add<SelectKeep>(converter, patterns.getContext(), kernel);
+  patterns.add<SelectHold, SelectKeep>(converter, patterns.getContext(), kernel);
 }

@@ -1,15 +1,27 @@
 // RUN: mla-opt %s --convert-tile-to-sm90 --canonicalize | FileCheck %s
 
-// B41: a row that is selected whole is counted up by one program. Of others each program keeps candidates; the
-// last one to meet searches the list, or the row where the list is no good.
+// B41: a row that is selected whole is counted up by one program; one that fits into a list is held by one. Of
+// others each program keeps candidates; the last one to meet searches the list, or the row where the list is no good.
 
 // CHECK-LABEL: sm90.kernel @top_k
 // CHECK-SAME: warpgroups = 8 : i32
 // CHECK: %[[WORK:.*]] = sm90.alloc : <1x2240xi32, linear>
 // CHECK: %[[LIST:.*]] = sm90.alloc : <2x8192xf32, linear>
 // CHECK: %[[WHOLE:.*]] = arith.cmpi sle, %[[LENGTH:.*]], %c7
+// CHECK: %[[HELD:.*]] = arith.cmpi sle, %[[LENGTH]], %c8192
 // CHECK: scf.if %[[WHOLE]]
 // CHECK: sm90.select_count_up %[[LENGTH]]
+// CHECK: } else {
+// CHECK: %[[NO_GOOD:.*]] = scf.if %[[HELD]] -> (i1)
+// CHECK: sm90.select_begin %[[WORK]]
+// CHECK-NEXT: sm90.barrier
+// CHECK-NEXT: %[[NUMBERS:.*]] = sm90.select_hold {{.*}} of %[[LENGTH]] to %[[LIST]] work %[[WORK]]
+// CHECK-NEXT: sm90.barrier
+// CHECK-NEXT: %[[ENOUGH:.*]] = arith.cmpi uge, %[[NUMBERS]], %c7
+// CHECK: scf.if %[[ENOUGH]] {
+// CHECK: %[[KEY:.*]], %[[BEFORE:.*]] = sm90.select_cut list(%[[LIST]] : {{.*}}) in_order of
+// CHECK-NEXT: sm90.barrier
+// CHECK-NEXT: sm90.select_write_in_order %[[LIST]] of %{{.*}} cut %[[KEY]], %[[BEFORE]]
 // CHECK: } else {
 // CHECK: sm90.select_begin %[[WORK]]
 // CHECK-NEXT: sm90.barrier
@@ -23,7 +35,7 @@
 // CHECK: sm90.select_cut list(%[[LIST]] : {{.*}}) of %[[ALL]]#1 rank 7
 // CHECK-NEXT: sm90.barrier
 // CHECK-NEXT: sm90.select_write list(%[[LIST]]
-// CHECK: } else {
+// CHECK: scf.if %[[NO_GOOD]]
 // CHECK: sm90.select_cut values(
 // CHECK-NEXT: sm90.barrier
 // CHECK-NEXT: sm90.select_write values(

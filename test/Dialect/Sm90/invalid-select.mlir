@@ -125,3 +125,59 @@ func.func @select_write_c4(%n: index, %i: i32, %l: !sm90.smem<2x4096xf32, linear
   sm90.select_write list(%l : !sm90.smem<2x4096xf32, linear>) of %i length %n cut %i, %i to %o[%n] bitmap %b places %p work %w : memref<?x7xi32, strided<[7, 1]>>, !sm90.smem<1x8xi32, linear>, !sm90.smem<1x2xi32, linear>, !sm90.smem<2x4096xf32, linear>
   return
 }
+
+// -----
+
+func.func @select_hold_c1(%n: index, %v: memref<?x?xbf16>, %l: !sm90.smem<2x4096xf32, linear>, %w: !sm90.smem<1x2240xi32, linear>) {
+  // expected-error @below {{expected values [rows, columns] of 'f32', got 'memref<?x?xbf16>'}}
+  %c = sm90.select_hold %v[%n] of %n to %l work %w : memref<?x?xbf16>, !sm90.smem<2x4096xf32, linear>, !sm90.smem<1x2240xi32, linear>
+  return
+}
+
+// -----
+
+func.func @select_hold_c2(%n: index, %v: memref<?x?xf32>, %l: !sm90.smem<1x4096xf32, linear>, %w: !sm90.smem<1x2240xi32, linear>) {
+  // expected-error @below {{expected a list of type '!sm90.smem<2x4096xf32, linear>', got '!sm90.smem<1x4096xf32, linear>'}}
+  %c = sm90.select_hold %v[%n] of %n to %l work %w : memref<?x?xf32>, !sm90.smem<1x4096xf32, linear>, !sm90.smem<1x2240xi32, linear>
+  return
+}
+
+// -----
+
+func.func @select_hold_c3(%n: index, %v: memref<?x?xf32>, %l: !sm90.smem<2x4096xf32, linear>, %w: !sm90.smem<1x2048xi32, linear>) {
+  // expected-error @below {{expected work of type '!sm90.smem<1x2240xi32, linear>', got '!sm90.smem<1x2048xi32, linear>'}}
+  %c = sm90.select_hold %v[%n] of %n to %l work %w : memref<?x?xf32>, !sm90.smem<2x4096xf32, linear>, !sm90.smem<1x2048xi32, linear>
+  return
+}
+
+// -----
+
+func.func @select_cut_c1_in_order(%i: i32, %n: index, %v: memref<?x?xf32>, %w: !sm90.smem<1x2240xi32, linear>) {
+  // expected-error @below {{expected a list where they are in order}}
+  %k, %b = sm90.select_cut in_order values(%v : memref<?x?xf32>)[%n] of %i rank 7 work %w : !sm90.smem<1x2240xi32, linear>
+  return
+}
+
+// -----
+
+func.func @select_write_in_order_c1(%n: index, %i: i32, %l: !sm90.smem<1x4096xf32, linear>, %w: !sm90.smem<1x2240xi32, linear>, %o: memref<?x7xi32, strided<[7, 1]>>) {
+  // expected-error @below {{expected a list of type '!sm90.smem<2x4096xf32, linear>', got '!sm90.smem<1x4096xf32, linear>'}}
+  sm90.select_write_in_order %l of %i cut %i, %i to %o[%n] work %w : !sm90.smem<1x4096xf32, linear>, memref<?x7xi32, strided<[7, 1]>>, !sm90.smem<1x2240xi32, linear>
+  return
+}
+
+// -----
+
+func.func @select_write_in_order_c2(%n: index, %i: i32, %l: !sm90.smem<2x4096xf32, linear>, %w: !sm90.smem<1x2240xi32, linear>, %o: memref<?x?xi32>) {
+  // expected-error @below {{expected out [rows, columns] of 'i32' with static columns, got 'memref<?x?xi32>'}}
+  sm90.select_write_in_order %l of %i cut %i, %i to %o[%n] work %w : !sm90.smem<2x4096xf32, linear>, memref<?x?xi32>, !sm90.smem<1x2240xi32, linear>
+  return
+}
+
+// -----
+
+func.func @select_write_in_order_c3(%n: index, %i: i32, %l: !sm90.smem<2x4096xf32, linear>, %w: !sm90.smem<2x4096xf32, linear>, %o: memref<?x7xi32, strided<[7, 1]>>) {
+  // expected-error @below {{expected work of type '!sm90.smem<1x2240xi32, linear>', got '!sm90.smem<2x4096xf32, linear>'}}
+  sm90.select_write_in_order %l of %i cut %i, %i to %o[%n] work %w : !sm90.smem<2x4096xf32, linear>, memref<?x7xi32, strided<[7, 1]>>, !sm90.smem<2x4096xf32, linear>
+  return
+}

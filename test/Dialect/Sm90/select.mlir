@@ -9,6 +9,12 @@ func.func @select_B41(%v: memref<?x?xf32, strided<[?, 1]>>, %o: memref<?x7xi32, 
   sm90.select_count_up %n to %o[%n] : memref<?x7xi32, strided<[7, 1]>>
   // CHECK: %[[COUNT:.*]] = sm90.select_keep %{{.*}}[%{{.*}}] range %{{.*}} to %{{.*}} of %{{.*}} rank 7 to %{{.*}} work
   %c = sm90.select_keep %v[%n] range %n to %n of %n rank 7 to %l work %w : memref<?x?xf32, strided<[?, 1]>>, !sm90.smem<2x4096xf32, linear>, !sm90.smem<1x2240xi32, linear>
+  // CHECK: %[[NUMBERS:.*]] = sm90.select_hold %{{.*}}[%{{.*}}] of %{{.*}} to %{{.*}} work
+  %h = sm90.select_hold %v[%n] of %n to %l work %w : memref<?x?xf32, strided<[?, 1]>>, !sm90.smem<2x4096xf32, linear>, !sm90.smem<1x2240xi32, linear>
+  // CHECK: sm90.select_cut list(%{{.*}} : !sm90.smem<2x4096xf32, linear>) in_order of %[[NUMBERS]] rank 7
+  %q, %r = sm90.select_cut list(%l : !sm90.smem<2x4096xf32, linear>) in_order of %h rank 7 work %w : !sm90.smem<1x2240xi32, linear>
+  // CHECK: sm90.select_write_in_order %{{.*}} of %[[NUMBERS]] cut %{{.*}}, %{{.*}} to %{{.*}}[%{{.*}}] work
+  sm90.select_write_in_order %l of %h cut %q, %r to %o[%n] work %w : !sm90.smem<2x4096xf32, linear>, memref<?x7xi32, strided<[7, 1]>>, !sm90.smem<1x2240xi32, linear>
   // CHECK: %{{.*}}, %[[TOTAL:.*]] = sm90.select_meet %{{.*}} of %[[COUNT]] at %{{.*}}[%{{.*}}] counters
   %a, %t = sm90.select_meet %l of %c at %g[%n] counters %k programs %n work %w
       : !sm90.smem<2x4096xf32, linear>, memref<?x2x4096xf32>, memref<?xi32>, !sm90.smem<1x2240xi32, linear>

@@ -91,6 +91,15 @@ inline Kernel makeSelect(int64_t length) {
            std::vector<int32_t>(2), length}};
 }
 
+/// Every third value is NaN.
+inline Kernel makeHeld(int64_t length) {
+  std::vector<float> scores(2048, NAN);
+  for (int64_t i = 0; i < length; ++i)
+    if (i % 3 != 0)
+      scores[i] = static_cast<float>(i * 7919 % 3001) - 1500;
+  return {"held", {scores, std::vector<int32_t>(100, -2), length}};
+}
+
 /// All codes of e4m3 but NaN's, several times, as they are turned into bf16.
 inline Kernel makeCodes() {
   Codes codes(64 * 128);

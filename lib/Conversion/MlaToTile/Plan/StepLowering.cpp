@@ -112,6 +112,13 @@ StepLowering::Overlap StepLowering::chained(bool early) const {
   return hasLaunched ? Overlap::Both : Overlap::Triggers;
 }
 
+StepLowering::Overlap StepLowering::chainedReading(Value scalars) const {
+  auto callers = scalars.getDefiningOp<tile::BufferOp>();
+  bool isReady = callers && (callers.getKind() == tile::BufferKind::Input ||
+                             callers.getKind() == tile::BufferKind::Metadata);
+  return isReady ? chained() : Overlap::None;
+}
+
 bool StepLowering::isInvariant(Value value) const {
   auto buffer = value.getDefiningOp<tile::BufferOp>();
   if (!buffer || makesWeights())

@@ -159,6 +159,8 @@ public:
   /// ran before, all others begin while the one before runs: as soon as its programs
   /// have, or, not `early`, as these end.
   Overlap chained(bool early = true) const;
+  /// The same of a kernel that reads scalars of a buffer: a dependent one does so before it waits.
+  Overlap chainedReading(mlir::Value scalars) const;
   /// Whether no kernel of the step writes what `buffer` holds.
   bool isInvariant(mlir::Value buffer) const;
   /// `few` where `rows` is at most `limit`, else `many`: decided now if `rows`

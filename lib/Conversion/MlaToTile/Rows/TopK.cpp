@@ -67,10 +67,7 @@ TopKKernel::TopKKernel(StepLowering &step, mla::TopKOp op)
   args = {scores.buffer, result.buffer, tokens, step.value(scores.sizes[1])};
   if (Value lengths = op.getLengths()) {
     args.push_back(step.lookup(lengths).buffer);
-    // A dependent kernel reads scalars before it waits.
-    auto callers = args.back().getDefiningOp<tile::BufferOp>();
-    if (!callers || callers.getKind() != tile::BufferKind::Input)
-      overlap = StepLowering::Overlap::None;
+    overlap = step.chainedReading(args.back());
   } else {
     // Those of the whole batch: rows of a part have the numbers that they have in it.
     args.append(TokenArrays::ofPlan(step).args());

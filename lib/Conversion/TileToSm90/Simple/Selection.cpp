@@ -7,14 +7,15 @@
 //===----------------------------------------------------------------------===//
 //
 //   at most K values        their positions are counted up
+//   at most C               one program holds them in a list, in order (sm90.select_hold)
 //   else                    what reaches a bound is kept in a list (sm90.select_keep)
 //     several programs      put their lists together; the last one goes on
-//     list of K to C        where its K largest end, and their positions in order
-//     fewer, or more        the same of the whole row: slower, same result
+//   list of K to C          where its K largest end, and their positions in order
+//   fewer, or more          the same of the whole row: slower, same result
 //
-// Fewer than K are kept if the bound, which a sample says, was no good, or if the row has fewer
-// than K numbers; more than the list holds, if many are equal, or what is near in the row is near
-// in value.
+// A list has fewer than K numbers if the bound, which a sample says, was no good, or if the row has
+// no more; more than it has room for, if many are equal, or what is near in the row is near in
+// value.
 //
 //===----------------------------------------------------------------------===//
 
@@ -90,12 +91,19 @@ private:
   void ifThen(Value condition, llvm::function_ref<void()> body);
   void ifElse(Value condition, llvm::function_ref<void()> body,
               llvm::function_ref<void()> otherwise);
+  /// Bodies return a flag.
+  Value choose(Value condition, llvm::function_ref<Value()> body,
+               llvm::function_ref<Value()> otherwise);
+  Value flag(bool value) { return arith::ConstantIntOp::create(b, value, 1); }
+  void begin();
+  Value isFirst();
   Value getLength();
-  void search();
-  void searchPart();
+  // These return whether the whole row has to be searched.
+  Value searchHeld();
+  Value search();
+  Value searchPart();
+  Value finish(Value count);
   ValueRange meet(Value programs, Value kept);
-  void finish(Value count);
-  void finishList(Value count);
   void finishRow();
 
   ImplicitLocOpBuilder b;
@@ -142,6 +150,18 @@ void Selection::ifElse(Value condition, llvm::function_ref<void()> body,
   otherwise();
 }
 
+Value Selection::choose(Value condition, llvm::function_ref<Value()> body,
+                        llvm::function_ref<Value()> otherwise) {
+  auto branch = scf::IfOp::create(b, b.getI1Type(), condition, /*addThenBlock=*/true,
+                                  /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(b, body());
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, otherwise());
+  return branch.getResult(0);
+}
+
 /// What is outside of the view is not there.
 Value Selection::getLength() {
   Value most = memref::DimOp::create(b, values, 1);
@@ -149,55 +169,85 @@ Value Selection::getLength() {
   return arith::MinSIOp::create(b, least, most);
 }
 
+void Selection::begin() {
+  sm90::SelectBeginOp::create(b, work);
+  barrier();
+}
+
+/// Of the programs of a row.
+Value Selection::isFirst() {
+  return op.getSlice() ? is(get(op.getSlice()), Predicate::eq, index(0)) : flag(true);
+}
+
 void Selection::emit() {
   Value isWhole = is(length, Predicate::sle, index(rank));
+  Value isHeld = is(length, Predicate::sle, index(capacity));
   auto countUp = [&] { sm90::SelectCountUpOp::create(b, out, row, length); };
+  auto hold = [&] {
+    return choose(
+        isFirst(), [&] { return searchHeld(); }, [&] { return flag(false); });
+  };
+  auto keep = [&] { return op.getSlice() ? searchPart() : search(); };
   ifElse(
-      isWhole,
+      isWhole, [&] { ifThen(isFirst(), countUp); },
+      [&] { ifThen(choose(isHeld, hold, keep), [&] { finishRow(); }); });
+}
+
+/// No sample, no places by atomic operations, no bitmap, and nobody to meet.
+Value Selection::searchHeld() {
+  begin();
+  Value numbers = sm90::SelectHoldOp::create(b, values, row, length, list, work);
+  barrier();
+  return choose(
+      is(numbers, Predicate::uge, word(rank)),
       [&] {
-        if (!op.getSlice())
-          return countUp();
-        ifThen(is(get(op.getSlice()), Predicate::eq, index(0)), countUp);
+        Value count = arith::IndexCastOp::create(b, b.getI32Type(), length);
+        auto cut = sm90::SelectCutOp::create(b, list, /*in_order=*/true, Value(), Value(), count,
+                                             rank, work);
+        barrier();
+        sm90::SelectWriteInOrderOp::create(b, list, count, cut.getKey(), cut.getBefore(), out, row,
+                                           work);
+        return flag(false);
       },
-      [&] { op.getSlice() ? searchPart() : search(); });
+      [&] { return flag(true); });
 }
 
 /// A program that has the row for itself.
-void Selection::search() {
-  sm90::SelectBeginOp::create(b, work);
-  barrier();
+Value Selection::search() {
+  begin();
   Value kept =
       sm90::SelectKeepOp::create(b, values, row, index(0), length, length, rank, list, work);
   barrier();
-  finish(kept);
+  return finish(kept);
 }
 
 /// One of several. Short rows are shared by fewer, and those that are left over have nothing to do.
-void Selection::searchPart() {
+Value Selection::searchPart() {
   Value useful = arith::CeilDivSIOp::create(b, length, index(kLeastOfProgram));
   Value programs = arith::MinSIOp::create(b, useful, get(op.getSlices()));
   Value slice = get(op.getSlice());
-  ifThen(is(slice, Predicate::slt, programs), [&] {
+  auto nothing = [&] { return flag(false); };
+  auto keepPart = [&] {
     Value part = arith::CeilDivSIOp::create(b, length, programs), multiple = index(kPartMultiple);
     part = arith::MulIOp::create(b, arith::CeilDivSIOp::create(b, part, multiple), multiple);
     Value begin = arith::MinSIOp::create(b, arith::MulIOp::create(b, slice, part), length);
     Value end = arith::MinSIOp::create(b, arith::AddIOp::create(b, begin, part), length);
-    sm90::SelectBeginOp::create(b, work);
-    barrier();
+    this->begin();
     Value kept = sm90::SelectKeepOp::create(b, values, row, begin, end, length, rank, list, work);
     ValueRange all = meet(programs, kept);
-    ifThen(all.front(), [&] {
+    auto goOn = [&] {
       barrier();
-      finish(all.back());
-    });
-  });
+      return finish(all.back());
+    };
+    return choose(all.front(), goOn, nothing);
+  };
+  return choose(is(slice, Predicate::slt, programs), keepPart, nothing);
 }
 
 /// Whether this program goes on, and with what: a program that is alone does, with what it has.
 ValueRange Selection::meet(Value programs, Value kept) {
   Value isAlone = is(programs, Predicate::eq, index(1));
-  Value always = arith::ConstantIntOp::create(b, 1, 1);
-  SmallVector<Value> alone = {always, kept};
+  SmallVector<Value> alone = {flag(true), kept};
   auto branch = scf::IfOp::create(b, ValueRange(alone).getTypes(), isAlone,
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(b);
@@ -211,23 +261,24 @@ ValueRange Selection::meet(Value programs, Value kept) {
   return branch.getResults();
 }
 
-void Selection::finish(Value count) {
+Value Selection::finish(Value count) {
   Value isEnough = is(count, Predicate::uge, word(rank));
   Value fits = is(count, Predicate::ule, word(capacity));
-  ifElse(
-      arith::AndIOp::create(b, isEnough, fits), [&] { finishList(count); }, [&] { finishRow(); });
-}
-
-void Selection::finishList(Value count) {
-  auto cut = sm90::SelectCutOp::create(b, list, Value(), Value(), count, rank, work);
-  barrier();
-  sm90::SelectWriteOp::create(b, list, count, Value(), length, cut.getKey(), cut.getBefore(), out,
-                              row, bitmap, places, work);
+  auto finishList = [&] {
+    auto cut =
+        sm90::SelectCutOp::create(b, list, /*in_order=*/false, Value(), Value(), count, rank, work);
+    barrier();
+    sm90::SelectWriteOp::create(b, list, count, Value(), length, cut.getKey(), cut.getBefore(), out,
+                                row, bitmap, places, work);
+    return flag(false);
+  };
+  return choose(arith::AndIOp::create(b, isEnough, fits), finishList, [&] { return flag(true); });
 }
 
 void Selection::finishRow() {
   Value count = arith::IndexCastOp::create(b, b.getI32Type(), length);
-  auto cut = sm90::SelectCutOp::create(b, Value(), values, row, count, rank, work);
+  auto cut =
+      sm90::SelectCutOp::create(b, Value(), /*in_order=*/false, values, row, count, rank, work);
   barrier();
   sm90::SelectWriteOp::create(b, Value(), Value(), values, length, cut.getKey(), cut.getBefore(),
                               out, row, bitmap, places, work);

@@ -73,6 +73,14 @@ LogicalResult SelectKeepOp::verify() {
   return verifyWork(*this, getWork()); // (C3)
 }
 
+LogicalResult SelectHoldOp::verify() {
+  if (failed(
+          verifyRows(*this, "values", getValues(), Builder(*this).getF32Type(), false)) || // (C1)
+      failed(verifyList(*this, getList())))                                                // (C2)
+    return failure();
+  return verifyWork(*this, getWork()); // (C3)
+}
+
 LogicalResult SelectMeetOp::verify() {
   auto lists = cast<MemRefType>(getLists().getType());
   int64_t capacity = cast<SmemType>(getList().getType()).getColumns();
@@ -87,6 +95,8 @@ LogicalResult SelectMeetOp::verify() {
 LogicalResult SelectCutOp::verify() {
   if (!getList() == !getValues() || !getValues() != !getRow()) // (C1)
     return emitOpError("expected a list, or a row of values");
+  if (getInOrder() && !getList()) // (C1)
+    return emitOpError("expected a list where they are in order");
   if (getList()
           ? failed(verifyList(*this, getList())) // (C1)
           : failed(verifyRows(*this, "values", getValues(), Builder(*this).getF32Type(), false)))
@@ -108,4 +118,11 @@ LogicalResult SelectWriteOp::verify() {
       failed(verifyTile(*this, "a bitmap", getBitmap(), {1, 4 * blocks}, builder.getI32Type())))
     return failure();
   return verifyWork(*this, getWork()); // (C4)
+}
+
+LogicalResult SelectWriteInOrderOp::verify() {
+  if (failed(verifyList(*this, getList())) ||                                        // (C1)
+      failed(verifyRows(*this, "out", getOut(), Builder(*this).getI32Type(), true))) // (C2)
+    return failure();
+  return verifyWork(*this, getWork()); // (C3)
 }

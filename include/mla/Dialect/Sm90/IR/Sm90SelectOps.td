@@ -10,7 +10,8 @@
 //
 // Values of a row are compared as `tile.top_k` says: NaN below every number, -0 equal to +0.
 // They have *keys*, unsigned numbers of 32 bits in their order (NaN: 0). A *list* holds candidates,
-// in any order: row 0 values, row 1 the bits of their positions.
+// in any order: row 0 values, row 1 the bits of their positions. A list *in order* holds a whole row instead:
+// the value at position i is its i-th, NaN among them, and row 1 means nothing.
 //
 // Between two of these ops that touch one tile stands a `sm90.barrier`, where one of them writes it.
 // Barriers within an op are its own. (C0) They stand outside of roles, in a kernel of 2 warpgroups or more.
@@ -24,7 +25,8 @@ def Sm90_SelectBeginOp : Sm90_Op<"select_begin"> {
   let summary = "makes the memory of a search ready";
   let description = [{
     `work` is what the threads of a search share: a histogram and some numbers, zeros between
-    searches. One `sm90.select_keep`, one `sm90.select_meet` and one `sm90.select_cut` may use it.
+    searches. One `sm90.select_keep` or `sm90.select_hold`, one `sm90.select_meet` and one
+    `sm90.select_cut` may use it.
 
     (C1) work is [1, 2240] i32, linear.
   }];
@@ -73,6 +75,26 @@ def Sm90_SelectKeepOp : Sm90_Op<"select_keep"> {
   let hasVerifier = 1;
 }
 
+def Sm90_SelectHoldOp : Sm90_Op<"select_hold"> {
+  let summary = "a whole row as a list in order";
+  let description = [{
+    Copies `values[row, 0:length]`, at most as many as the list's capacity, to the list, in order.
+    `count` is how many of them are numbers.
+
+    (C1) values are [rows, columns] f32. (C2) list is [2, C] f32, linear. (C3) work as in
+    `sm90.select_begin`.
+  }];
+  let arguments = (ins Arg<Sm90_View, "", [MemRead]>:$values, Index:$row, Index:$length,
+                       Arg<Sm90_Smem, "", [MemWrite]>:$list,
+                       Arg<Sm90_Smem, "", [MemRead, MemWrite]>:$work);
+  let results = (outs I32:$count);
+  let assemblyFormat = [{
+    $values `[` $row `]` `of` $length `to` $list `work` $work attr-dict
+    `:` type($values) `,` type($list) `,` type($work)
+  }];
+  let hasVerifier = 1;
+}
+
 def Sm90_SelectMeetOp : Sm90_Op<"select_meet"> {
   let summary = "CTAs of one row put their lists together";
   let description = [{
@@ -100,21 +122,21 @@ def Sm90_SelectCutOp : Sm90_Op<"select_cut", [AttrSizedOperandSegments]> {
   let summary = "where the K largest values of a list, or of a row, end";
   let description = [{
     A value is selected if its key is above `key`, or equals it and its position is below `before` (unsigned).
-    Searches the first `count` candidates of a list, at least K, all of them numbers; or
-    `values[row, 0:count]`, of more than K values. Of a list one histogram of 2048 equal bins between the least and the
+    Searches the first `count` candidates of a list, of which at least K are numbers, and all if it is
+    not `in_order`; or `values[row, 0:count]`, of more than K values. Of a list one histogram of 2048 equal bins between the least and the
     largest usually leaves a handful of values to compare; what does not fit that, and rows, are
     searched by radix on keys, 11 bits a pass.
 
-    (C1) a list [2, C] f32, or values [rows, columns] f32 with a row. (C2) work as in
-    `sm90.select_begin`.
+    (C1) a list [2, C] f32, or values [rows, columns] f32 with a row, which are not in_order. (C2) work
+    as in `sm90.select_begin`.
   }];
-  let arguments = (ins Arg<Optional<Sm90_Smem>, "", [MemRead]>:$list,
+  let arguments = (ins Arg<Optional<Sm90_Smem>, "", [MemRead]>:$list, UnitAttr:$in_order,
                        Arg<Optional<Sm90_View>, "", [MemRead]>:$values, Optional<Index>:$row,
                        I32:$count, I64Attr:$rank,
                        Arg<Sm90_Smem, "", [MemRead, MemWrite]>:$work);
   let results = (outs I32:$key, I32:$before);
   let assemblyFormat = [{
-    (`list` `(` $list^ `:` type($list) `)`)?
+    (`list` `(` $list^ `:` type($list) `)`)? (`in_order` $in_order^)?
     (`values` `(` $values^ `:` type($values) `)` `[` $row `]`)? `of` $count `rank` $rank
     `work` $work attr-dict `:` type($work)
   }];
@@ -145,6 +167,25 @@ def Sm90_SelectWriteOp : Sm90_Op<"select_write", [AttrSizedOperandSegments]> {
     `length` $length `cut` $key `,` $before
     `to` $out `[` $row `]` `bitmap` $bitmap `places` $places `work` $work
     attr-dict `:` type($out) `,` type($bitmap) `,` type($places) `,` type($work)
+  }];
+  let hasVerifier = 1;
+}
+
+def Sm90_SelectWriteInOrderOp : Sm90_Op<"select_write_in_order"> {
+  let summary = "writes the selected positions of a list in order";
+  let description = [{
+    As `sm90.select_write` of a list that is in order, whose places need no bitmap: warps have runs of it, and the place
+    of an element is the number of selected ones in the runs before and before it in its own.
+
+    (C1) a list [2, C] f32. (C2) out is [rows, K] i32 with a static K. (C3) work as in
+    `sm90.select_begin`.
+  }];
+  let arguments = (ins Arg<Sm90_Smem, "", [MemRead]>:$list, I32:$count, I32:$key, I32:$before,
+                       Arg<Sm90_View, "", [MemWrite]>:$out, Index:$row,
+                       Arg<Sm90_Smem, "", [MemRead, MemWrite]>:$work);
+  let assemblyFormat = [{
+    $list `of` $count `cut` $key `,` $before `to` $out `[` $row `]` `work` $work attr-dict
+    `:` type($list) `,` type($out) `,` type($work)
   }];
   let hasVerifier = 1;
 }

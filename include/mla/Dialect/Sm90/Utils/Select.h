@@ -33,8 +33,8 @@ enum SelectWord : int64_t {
   kSelectFound = kSelectFewKeys + kSelectFew, ///< four: bin, above, count, total
   kSelectThreshold = kSelectFound + 4,        ///< three: key, take, ties
   kSelectNumFew = kSelectThreshold + 4,
-  kSelectCount,
-  kSelectRange, ///< three: whether a sample said where candidates lie, from and to where (bits)
+  kSelectCount, ///< candidates, or numbers of a row
+  kSelectRange, ///< three: whether it is known where candidates lie, from and to where (bits)
   kSelectWorkWords = kSelectBins + 192,
 };
 
