@@ -265,15 +265,6 @@ def torch_launches(product, rows):
     return launches
 
 
-def measure_stream(rounds):
-    """Bytes a second of a kernel that only reads."""
-    import torch
-    import ceilings
-    stream = ceilings.ReadStream()
-    data = torch.empty(2 << 30, dtype=torch.uint8, device="cuda")
-    return stream.bytes_of(data) / ceilings.seconds_of(lambda: stream.launch(data), rounds)
-
-
 def time_row(steps, product, rows, options, stream):
     from turns import Contestant, run_rounds
     launches = {}
@@ -321,8 +312,9 @@ def run_command(options):
     print(f"FAIL: {failures} products" if failures else "PASS", flush=True)
     if options.device == "cpu" or options.check:
         return int(failures > 0)
+    import ceilings
     from turns import markdown
-    stream, cells, raw = measure_stream(options.rounds), [], []
+    stream, cells, raw = ceilings.measure_stream(options.rounds), [], []
     print(f"read stream {stream / 1e9:.0f} GB/s; medians of {options.rounds} rounds")
     for product in options.only:
         for rows in options.rows:

@@ -44,6 +44,12 @@ class ReadStream:
                    arguments, None)
 
 
+def measure_stream(rounds):
+    """Bytes a second of a kernel that only reads."""
+    stream, data = ReadStream(), torch.empty(2 << 30, dtype=torch.uint8, device="cuda")
+    return stream.bytes_of(data) / seconds_of(lambda: stream.launch(data), rounds)
+
+
 def seconds_of(body, repeats):
     """Median time of body() by events, after a warm-up."""
     body()
