@@ -38,6 +38,12 @@ static double getTensorRate(const ProductShape &shape, const SmDescription &sm) 
                                                   : sm.tensorFlopsPerClock;
 }
 
+/// Threads write a tile, the copy engine reads it.
+static double predictStoreCycles(int64_t columns, const SmDescription &sm) {
+  auto area = static_cast<double>(kProductTileRows * columns);
+  return 2 * area * kElementBytes / sm.sharedBytesPerClock + 2 * sm.handoverCycles;
+}
+
 static double predictTileCycles(const ProductShape &shape, int64_t columns,
                                 const SmDescription &sm) {
   auto steps = static_cast<double>(llvm::divideCeil(shape.depth, kProductDepth));
@@ -45,9 +51,7 @@ static double predictTileCycles(const ProductShape &shape, int64_t columns,
   double tensor = 2 * area * kProductDepth / getTensorRate(shape, sm);
   auto bytes = kProductTileRows * getActivationBytes(shape) + columns * getWeightBytes(shape);
   double load = static_cast<double>(bytes * kProductDepth) / sm.l2BytesPerClock;
-  // Written by the threads, read by the copy engine.
-  double store = 2 * area * kElementBytes / sm.sharedBytesPerClock + 2 * sm.handoverCycles;
-  return steps * std::max(tensor, load) + store;
+  return steps * std::max(tensor, load) + predictStoreCycles(columns, sm);
 }
 
 double mlac::predictProductCycles(const ProductShape &shape, int64_t rows,
@@ -146,30 +150,61 @@ int64_t mlac::balanceDepthParts(const ProductShape &shape, int64_t parts, const 
 /// Tiles that TMA stores are whole panels; f32 parts are stored by threads.
 static constexpr int64_t kPanelColumns = 64, kColumnStep = 16, kMaxColumns = 256;
 
+/// Under copies, not products: 64 programs of 128 rows of 4096 x 8192, which read 435 clocks a step
+/// from L2, took 35.6 us with their launch (one H100, docs/lab/products.md).
+static constexpr double kCopyClockGhz = 1.76;
+
+/// Sums of parts are written and read at the rate of a copy: one H100, 128 rows of 4096 x 8192,
+/// takes 31.7 us in two parts of 64 columns and 34.7 in four of 128 (docs/lab/products.md).
 static double predictSumCycles(const ProductShape &shape, int64_t parts,
                                const TargetDescription &target) {
   constexpr int64_t sumBytes = 4;
-  auto bytes =
-      static_cast<double>((parts * sumBytes + kElementBytes) * kProductTileRows * shape.columns);
-  return target.launchMicroseconds * 1e3 * target.sm.clockGhz + target.sm.loadLatencyCycles +
-         bytes / (target.sm.l2BytesPerClock * static_cast<double>(target.numSms));
+  auto bytes = static_cast<double>((2 * parts * sumBytes + kElementBytes) * kProductTileRows *
+                                   shape.columns);
+  return (target.launchMicroseconds * 1e3 + bytes / target.copyGbps) * kCopyClockGhz +
+         target.sm.loadLatencyCycles;
+}
+
+namespace {
+/// A row tile's programs.
+struct Turns {
+  int64_t programs, count;
+};
+} // namespace
+
+static Turns countTurns(const ProductShape &shape, const RowTile &tile,
+                        const TargetDescription &target) {
+  auto tiles = static_cast<int64_t>(llvm::divideCeil(shape.columns, tile.columns));
+  int64_t programs = tiles * shape.batch * tile.parts;
+  return {programs, static_cast<int64_t>(llvm::divideCeil(programs, target.numSms))};
 }
 
 /// Clocks of a program's copies and products, over all of its turns.
 static double predictProgramCycles(const ProductShape &shape, const RowTile &tile,
                                    const TargetDescription &target) {
-  auto tiles = static_cast<int64_t>(llvm::divideCeil(shape.columns, tile.columns)) * shape.batch;
-  auto turns = llvm::divideCeil(tiles * tile.parts, target.numSms);
   ProductShape part = shape;
   part.depth /= tile.parts;
-  return static_cast<double>(turns) * predictTileCycles(part, tile.columns, target.sm);
+  return static_cast<double>(countTurns(shape, tile, target).count) *
+         predictTileCycles(part, tile.columns, target.sm);
+}
+
+/// Clocks in which the weights come from memory. Fewer programs than keep the machine busy, on
+/// average over the turns, do not take all of its bandwidth.
+static double predictWeightReads(const ProductShape &shape, const RowTile &tile,
+                                 const TargetDescription &target) {
+  auto bytes =
+      static_cast<double>(shape.columns * shape.depth * shape.batch * getWeightBytes(shape));
+  Turns turns = countTurns(shape, tile, target);
+  double busy = static_cast<double>(turns.programs) / static_cast<double>(turns.count);
+  double share = std::min(1.0, busy / static_cast<double>(target.tuning.busyPrograms));
+  return bytes / target.readGbps * kCopyClockGhz / share;
 }
 
 double mlac::predictRowTileCycles(const ProductShape &shape, const RowTile &tile,
                                   const TargetDescription &target) {
-  auto weights =
-      static_cast<double>(shape.columns * shape.depth * shape.batch * getWeightBytes(shape));
-  double memory = weights / target.readGbps * target.sm.clockGhz;
+  // Nothing is read behind the last tile.
+  double memory =
+      predictWeightReads(shape, tile, target) + predictStoreCycles(tile.columns, target.sm);
   double cycles =
       target.sm.loadLatencyCycles + std::max(memory, predictProgramCycles(shape, tile, target));
   return tile.parts == 1 ? cycles : cycles + predictSumCycles(shape, tile.parts, target);
