@@ -41,42 +41,6 @@ struct BenchOptions {
 };
 } // namespace
 
-/// Bytes: every weight, every cached row and the step's rows once. FLOPs: the
-/// cheaper of the expanded and the absorbed form, by the counts of both. Attention alone
-/// reads the cached rows and latents of all heads, and writes such.
-static StepWork countWork(const Session &session, const BenchPoint &point, bool isLayer) {
-  const json &model = session.info.at("model");
-  double hidden = session.hidden, heads = session.heads;
-  double queryRank = model.at("q_lora_rank"), latent = model.at("kv_lora_rank");
-  double nope = model.at("qk_nope_head_dim"), rope = model.at("qk_rope_head_dim");
-  double value = model.at("v_head_dim");
-  double tokens = point.batch * point.query;
-  double keys = point.batch * (point.context + point.query);
-  double pairs = point.batch * (point.query * static_cast<double>(point.context) +
-                                point.query * (point.query + 1) / 2.0);
-  double width = heads * (nope + rope);
-  double queryFlops =
-      queryRank > 0 ? tokens * (hidden * queryRank + queryRank * width) : tokens * hidden * width;
-  double projections =
-      queryFlops + tokens * hidden * (latent + rope) + tokens * heads * value * hidden;
-  double expanded = keys * latent * heads * (nope + value) + heads * (nope + rope + value) * pairs;
-  double absorbed = tokens * heads * latent * (nope + value) + heads * (2 * latent + rope) * pairs;
-
-  auto perElement = static_cast<double>(mlac::run::elementBytes(session.activation));
-  double weightElements = 0;
-  for (const json &tensor : session.info.at("weights")) {
-    double count = 1;
-    for (const json &size : tensor.at("shape"))
-      count *= size.get<double>();
-    weightElements += count;
-  }
-  if (!isLayer)
-    return {perElement * (keys * (latent + rope) + tokens * heads * (2 * latent + rope)),
-            2 * heads * (2 * latent + rope) * pairs};
-  double bytes = perElement * (weightElements + keys * (latent + rope) + 2 * tokens * hidden);
-  return {bytes, 2 * (projections + std::min(expanded, absorbed))};
-}
-
 static double timeStep(const Event &begin, const Event &end, mla_plan *plan,
                        const StepMemory &memory) {
   double milliseconds = 0;

@@ -16,20 +16,12 @@
 
 #include "Ceilings.h"
 #include "Session.h"
+#include "StepWork.h"
 
 #include <string>
 #include <vector>
 
 namespace mlac::run {
-
-struct BenchPoint {
-  int64_t batch, context, query;
-};
-
-/// What one step must do at the least.
-struct StepWork {
-  double bytes, flops;
-};
 
 struct BenchResult {
   BenchPoint point = {0, 0, 0};
