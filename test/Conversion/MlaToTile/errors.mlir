@@ -99,3 +99,27 @@ func.func @append(%x: tensor<?x128xbf16> {mla.input = "x"}, %w: tensor<576x128xb
     into <page_size = 64, fields = [latent: 510, rope: 66], element = bf16, rope_order = half>, <query_len = ?>
   return %new : !mla.cache<page_size = 64, fields = [latent: 510, rope: 66], element = bf16, rope_order = half>
 }
+
+// -----
+
+func.func @heads_outermost_rope(%x: tensor<?x4x16xf32> {mla.input = "x", mla.heads_outermost}, %batch: !mla.batch)
+    -> (tensor<?x4x16xf32> {mla.output = "y"}) {
+  %table = mla.rope_table <order = half, dim = 16, theta = 1.0e4, length = 128> : tensor<?x16xf32>
+  // expected-error@+1 {{cannot read argument 0, which is marked mla.heads_outermost: expected it to be the latent queries of mla.absorbed_attention or mla.sparse_attention alone}}
+  %y = mla.rope %x, %table, %batch with <order = half, dim = 16, theta = 1.0e4, length = 128>
+      : tensor<?x4x16xf32>, tensor<?x16xf32>, <query_len = ?>
+  return %y : tensor<?x4x16xf32>
+}
+
+// -----
+
+// Latent queries, but RoPE queries, too.
+func.func @heads_outermost_rope_queries(%q: tensor<?x4x16xf32> {mla.input = "q", mla.heads_outermost}, %batch: !mla.batch<query_len = 1>,
+                       %cache: !mla.cache<page_size = 4, fields = [latent: 16, rope: 16], element = f32, rope_order = half>)
+    -> (tensor<?x4x16xf32> {mla.output = "o"}) {
+  // expected-error@+1 {{cannot read argument 0, which is marked mla.heads_outermost}}
+  %o = mla.absorbed_attention query(%q, %q : tensor<?x4x16xf32>, tensor<?x4x16xf32>)
+      over %cache, %batch : <page_size = 4, fields = [latent: 16, rope: 16], element = f32, rope_order = half>, <query_len = 1>
+      scale 0.5 -> tensor<?x4x16xf32>
+  return %o : tensor<?x4x16xf32>
+}

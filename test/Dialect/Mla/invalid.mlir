@@ -1192,7 +1192,7 @@ func.func @join_parts_c2(%x: tensor<?x16xf32>, %g: tensor<16xf32>) {
 
 // -----
 
-// expected-error @+1 {{unknown attribute mla.wieght; those of arguments are mla.input mla.pool mla.weight mla.derived mla.output}}
+// expected-error @+1 {{unknown attribute mla.wieght; those of arguments are mla.input mla.heads_outermost mla.pool mla.weight mla.derived mla.output}}
 func.func @misspelt(%w: tensor<4x4xbf16> {mla.wieght = "w"}) {
   return
 }
@@ -2009,5 +2009,33 @@ func.func @attention_c8_decodes(%q: tensor<?x3x16xf32>, %c: tensor<?x32xf32>, %u
   // expected-error @+1 {{expected no decodes with gathered: each would gather its whole context}}
   %0 = mla.attention query(%q : tensor<?x3x16xf32>) latent(%c : tensor<?x32xf32>) weights(%uk, %uk : tensor<3x16x32xf32>, tensor<3x16x32xf32>)
       over %cache, %d : !mla.cache<page_size = 4, fields = [latent: 32], element = f32>, !mla.batch<query_len = 1> selected(%s : tensor<?x24xi32>) scale 0.5 {gathered} -> tensor<?x3x16xf32>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected argument 0, which is marked mla.heads_outermost, to be a tensor of tokens, heads and columns of which only tokens are dynamic, got 'tensor<?x64xbf16>'}}
+func.func @heads_outermost_rank(%q: tensor<?x64xbf16> {mla.input = "q", mla.heads_outermost}) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected argument 0, which is marked mla.heads_outermost, to be a tensor of tokens, heads and columns of which only tokens are dynamic, got 'tensor<?x?x64xbf16>'}}
+func.func @heads_outermost_dynamic(%q: tensor<?x?x64xbf16> {mla.input = "q", mla.heads_outermost}) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected argument 0, which is marked mla.heads_outermost, to be marked mla.input}}
+func.func @heads_outermost_weight(%q: tensor<4x4x64xbf16> {mla.weight = "q", mla.heads_outermost}) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected mla.heads_outermost to be no value, got true}}
+func.func @heads_outermost_value(%q: tensor<?x4x64xbf16> {mla.input = "q", mla.heads_outermost = true}) {
   return
 }

@@ -36,10 +36,11 @@ std::string AttentionCase::getSchedule() const {
 
 static std::string makeGraph(const AttentionCase &test) {
   // {0} heads, {1} rank, {2} RoPE field, {3} page size, {4} queries of a request;
-  // {5} to {7} are about the second half of queries, {8} is the scale, {9} the format.
+  // {5} to {7} are about the second half of queries, {8} is the scale, {9} the format, {10} how
+  // queries lie.
   constexpr const char *text = R"(
 !cache = !mla.cache<page_size = {3}, fields = [latent: {1}{2}], element = bf16, rope_order = half{9}>
-func.func @decode(%q: tensor<?x{0}x{1}xbf16> {{mla.input = "q"}, {5} %batch: !mla.batch<query_len = {4}>, %cache: !cache)
+func.func @decode(%q: tensor<?x{0}x{1}xbf16> {{mla.input = "q"{10}}, {5} %batch: !mla.batch<query_len = {4}>, %cache: !cache)
     -> (tensor<?x{0}x{1}xbf16> {{mla.output = "output"}) {{
   %o = mla.absorbed_attention query(%q {6} : tensor<?x{0}x{1}xbf16> {7}) over %cache, %batch
       : <page_size = {3}, fields = [latent: {1}{2}], element = bf16, rope_order = half{9}>, <query_len = {4}>
@@ -57,7 +58,8 @@ func.func @decode(%q: tensor<?x{0}x{1}xbf16> {{mla.input = "q"}, {5} %batch: !ml
                        queryLen, hasRope ? "%q_pe: " + type + " {mla.input = \"q_pe\"}," : "",
                        hasRope ? ", %q_pe" : "", hasRope ? ", " + type : "",
                        llvm::formatv("{0:f2}", test.scale).str(),
-                       test.format.empty() ? "" : ", format = \"" + test.format + "\"");
+                       test.format.empty() ? "" : ", format = \"" + test.format + "\"",
+                       test.areHeadsOutermost ? ", mla.heads_outermost" : "");
 }
 
 //===----------------------------------------------------------------------===//
@@ -160,7 +162,7 @@ std::vector<double> Attention::computeReference() const {
   for (auto [index, request] : llvm::enumerate(test.requests))
     for (int64_t query = 0; query < request.queryLen; ++query, ++token)
       for (int64_t head = 0; head < test.heads; ++head) {
-        int64_t row = token * test.heads + head;
+        int64_t row = token * test.heads + head, latentRow = test.findQuery(token, head);
         int64_t count = std::max<int64_t>(request.seqLen - request.queryLen + query + 1, 0);
         std::vector<double> weights(count);
         double max = -INFINITY, sum = 0;
@@ -168,7 +170,7 @@ std::vector<double> Attention::computeReference() const {
           const float *latent = &keys[index][key * width], *ropeKey = latent + test.rank;
           float score = 0; // order of sums is not compared, only values
           for (int64_t i = 0; i < test.rank; ++i)
-            score += toFloat(q[row * test.rank + i]) * latent[i];
+            score += toFloat(q[latentRow * test.rank + i]) * latent[i];
           for (int64_t i = 0; i < test.rope; ++i)
             score += toFloat(pe[row * test.rope + i]) * ropeKey[i];
           weights[key] = score * test.scale;

@@ -33,11 +33,16 @@ struct AttentionCase {
   double scale = 0.1;                       ///< 2: the running maximum grows by more than 2^8
   std::string format = "";                  ///< of the cache; "": rows as they are
   float cacheScale = kCacheScale;           ///< of codes, where they have one
+  bool areHeadsOutermost = false;           ///< of latent queries in memory
 
   std::string getSchedule() const; ///< without "auto: "
   int64_t getTokens() const { return countTokens(requests); }
   /// How much larger keys are than ordinary ones; queries are as much smaller.
   float getKeySize() const { return cacheScale / kCacheScale; }
+  /// Where the latent query of a token's head begins, in rows.
+  int64_t findQuery(int64_t token, int64_t head) const {
+    return areHeadsOutermost ? head * getTokens() + token : token * heads + head;
+  }
 };
 
 /// A case, lowered and planned. Buffers hold NaN where nothing was stored, and absurd

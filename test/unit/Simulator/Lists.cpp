@@ -26,14 +26,14 @@ static constexpr int64_t kPage = 16, kOtherPage = 12, kPages = 20, kRows = kPage
 std::string Lists::makeGraph() const {
   // {0} heads, {1} rank, {2} entries of a list, {3} results, {4} sink, {5} splits, scale and how
   // they are merged, {6} the format, {7} to {9} RoPE: its field, argument and operand, {10} and
-  // {11} a second pool: its arguments and operands.
+  // {11} a second pool: its arguments and operands, {12} how queries lie.
   constexpr const char *text = R"(
 !q = tensor<?x{0}x{1}xbf16>
 !lse = tensor<?x{0}xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
 !po = tensor<?x?x{0}x{1}xf32>
 !pl = tensor<?x?x{0}xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
 !cache = !mla.cache<page_size = 16, fields = [latent: {1}{7}], element = bf16, rope_order = half{6}>
-func.func @decode(%q: !q {{mla.input = "q"}{8},
+func.func @decode(%q: !q {{mla.input = "q"{12}}{8},
     %rows: tensor<?x{2}xi32> {{mla.input = "rows"}, %lengths: tensor<?xi32> {{mla.input = "lengths"},
     %sink: tensor<{0}xf32> {{mla.input = "sink"}, %batch: !mla.batch<query_len = 1>, %cache: !cache{10})
     -> (!q {{mla.output = "output"}, !lse {{mla.output = "lse"}) {{
@@ -73,7 +73,8 @@ func.func @decode(%q: !q {{mla.input = "q"}{8},
   }
   std::string format = test.format.empty() ? "" : ", format = \"" + test.format + "\"";
   return llvm::formatv(text, test.heads, test.rank, test.width, results, sink, splits, format,
-                       field, argument, operand, pool, beside);
+                       field, argument, operand, pool, beside,
+                       test.areHeadsOutermost ? ", mla.heads_outermost" : "");
 }
 
 std::string Lists::makeChunkGraph() const {
@@ -194,7 +195,8 @@ Lists::Results Lists::computeReference() const {
   int64_t firstRow = test.isChunk ? test.heads : 0;
   std::fill_n(results.output.begin(), firstRow * test.rank, kOnto);
   for (int64_t row = firstRow; row < getTokens() * test.heads; ++row) {
-    int64_t token = row / test.heads;
+    int64_t token = row / test.heads, head = row % test.heads;
+    int64_t latentRow = test.areHeadsOutermost ? head * getTokens() + token : row;
     std::vector<std::pair<double, const float *>> seen;
     double max = -INFINITY, sum = 0;
     for (const Scope &scope : scopes) {
@@ -206,9 +208,9 @@ Lists::Results Lists::computeReference() const {
         const float *key = scope.keys[entry].data();
         double score = 0;
         for (int64_t i = 0; i < width; ++i)
-          score +=
-              kScale * key[i] *
-              toFloat(i < test.rank ? q[row * test.rank + i] : pe[row * test.rope + i - test.rank]);
+          score += kScale * key[i] *
+                   toFloat(i < test.rank ? q[latentRow * test.rank + i]
+                                         : pe[row * test.rope + i - test.rank]);
         seen.push_back({score, key});
         max = std::max(max, score);
       }

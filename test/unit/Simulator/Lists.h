@@ -28,6 +28,7 @@ struct ListsCase {
   /// Entries of lists over a pool of entries beside the first, and their lengths; 0: none.
   int64_t others = 0;
   std::vector<int32_t> otherLengths = {};
+  bool areHeadsOutermost = false; ///< of latent queries in memory, not of a chunk
 };
 
 /// A case, lowered and planned. Rows that no valid entry names hold NaN; a fifth of the entries is

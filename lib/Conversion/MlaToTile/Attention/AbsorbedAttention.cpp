@@ -13,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Attention/HeadsOutermost.h"
 #include "Attention/PagedKernel.h"
 #include "Plan/Lowerings.h"
 
@@ -97,7 +98,7 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AbsorbedAttentio
     return op.emitOpError("expected a kv_lora_rank of at most ")
            << step.shapes.maxAccumulatorColumns << " on this target, got " << width;
   TensorRef queries = step.lookup(op.getQLat());
-  if (queries.strides[0] != queries.size(1) * queries.strides[1])
+  if (!hasHeadsOutermost(queries) && queries.strides[0] != queries.size(1) * queries.strides[1])
     return op.emitOpError("expected queries whose heads lie together in memory");
   return AbsorbedKernel(step, op).launch();
 }

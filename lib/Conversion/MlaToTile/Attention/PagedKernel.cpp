@@ -8,6 +8,7 @@
 
 #include "Attention/PagedKernel.h"
 
+#include "Attention/HeadsOutermost.h"
 #include "Attention/OnlineSoftmax.h"
 #include "Plan/Lowerings.h"
 
@@ -92,10 +93,35 @@ Value PagedKernel::viewGroups(KernelBuilder &b, Value buffer, OpFoldResult offse
   return b.view(buffer, offset, sizes, strides);
 }
 
+/// Heads of a token are as far from each other as all tokens' rows are long. A tile of one token's
+/// heads is rows of a view of that token, others are rows in groups.
+Value PagedKernel::loadOutermostHeads(KernelBuilder &b, ValueRange args, Value buffer,
+                                      const TensorRef &ref, const Work &work, int64_t width) {
+  int64_t columns = ref.size(2), heads = layout.heads;
+  Value tokens = args[arg.tokens];
+  if (!hasOneQuery && heads % tileRows != 0) {
+    Value view = b.view(buffer, b.fixed(ref.offset),
+                        {OpFoldResult(tokens), b.fixed(heads), b.fixed(columns)},
+                        {b.fixed(columns), getHeadStride(b, ref, tokens), b.fixed(1)});
+    Value row = b.add(b.mul(work.firstToken, heads), work.ownRow);
+    return b.load(view, {row, b.index(0)}, {tileRows, width});
+  }
+  Value token = work.firstToken, head = work.ownRow;
+  if (!hasOneQuery) { // tiles beyond the request's rows stay within the tensor
+    token = b.add(token, arith::DivUIOp::create(b, head, b.index(heads)));
+    token = b.minimum(token, b.sub(tokens, b.index(1)));
+    head = arith::RemUIOp::create(b, head, b.index(heads));
+  }
+  return b.load(viewHeadsOfToken(b, buffer, ref, tokens, token), {head, b.index(0)},
+                {tileRows, width});
+}
+
 /// A tile of the rows of all tokens. It may hold rows of the next request or run, which
 /// are computed like others and dropped by the stores.
 Value PagedKernel::loadQueries(KernelBuilder &b, ValueRange args, Value buffer,
                                const TensorRef &ref, const Work &work, int64_t width) {
+  if (hasHeadsOutermost(ref))
+    return loadOutermostHeads(b, args, buffer, ref, work, width);
   int64_t columns = ref.size(ref.rank() - 1), stride = ref.strides[ref.rank() - 2];
   if (layout.areInGroups()) {
     Value start = work.run ? b.mul(work.run, layout.run * stride) : b.index(0);

@@ -145,6 +145,8 @@ private:
   };
 
   // Both forms.
+  mlir::Value loadOutermostHeads(KernelBuilder &b, mlir::ValueRange args, mlir::Value buffer,
+                                 const TensorRef &ref, const Work &work, int64_t width);
   mlir::Value rowTiles();
   void placeTile(KernelBuilder &b, Work &work);
   mlir::Value firstKey(KernelBuilder &b, const Work &work, mlir::Value row);

@@ -22,6 +22,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Attention/HeadsOutermost.h"
 #include "Attention/OnlineSoftmax.h"
 #include "Plan/Lowerings.h"
 #include "Plan/PagedPool.h"
@@ -73,10 +74,13 @@ private:
   std::optional<Operand> addOptional(Value tensor);
   Operand addResult(Value tensor);
 
-  /// Whether a program takes several tokens, whose queries then are rows of one view.
+  /// Whether a program takes several tokens, whose queries then are rows of one view, or of views
+  /// of tokens that TMA maps together.
   bool isInItems() const {
-    return step.shapes.partitionsAttention && qLat.ref.strides[0] == heads * qLat.ref.strides[1] &&
-           (!qPe || qPe->ref.strides[0] == heads * qPe->ref.strides[1]);
+    auto isMapped = [&](const TensorRef &ref) {
+      return hasHeadsOutermost(ref) || ref.strides[0] == heads * ref.strides[1];
+    };
+    return step.shapes.partitionsAttention && isMapped(qLat.ref) && (!qPe || isMapped(qPe->ref));
   }
   int64_t countTiles() const { return llvm::divideCeil(heads, tileRows); }
   Work placeProgram(KernelBuilder &b);
@@ -255,6 +259,9 @@ SmallVector<SparseKernel::Entries, 2> SparseKernel::findEntries(KernelBuilder &b
 Value SparseKernel::loadQueries(KernelBuilder &b, ValueRange args, const Operand &query,
                                 const Work &work, int64_t width) {
   const TensorRef &ref = query.ref;
+  if (hasHeadsOutermost(ref))
+    return b.load(viewHeadsOfToken(b, args[query.arg], ref, args[tokensArg], work.token),
+                  {work.head, b.index(0)}, {tileRows, width});
   SmallVector<OpFoldResult> strides = {b.fixed(ref.strides[1]), b.fixed(1)};
   if (isInItems()) {
     Value view =

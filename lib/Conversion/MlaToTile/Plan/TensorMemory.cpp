@@ -16,6 +16,8 @@
 #include "CacheFormats.h"
 #include "StepSizes.h"
 
+#include "mla/Dialect/Mla/IR/InputLayout.h"
+
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -220,11 +222,37 @@ TensorRef StepLowering::workspace(ArrayRef<OpFoldResult> sizes, Type element) {
 // Arguments
 //===----------------------------------------------------------------------===//
 
+/// Whether `use` is that of latent queries, whose strides attention takes, or of a size.
+static bool takesHeadsOutermost(OpOperand &use) {
+  return llvm::TypeSwitch<Operation *, bool>(use.getOwner())
+      .Case<mla::AbsorbedAttentionOp, mla::SparseAttentionOp>(
+          [&](auto attention) { return &use == &attention.getQLatMutable(); })
+      .Case<tensor::DimOp>([](auto) { return true; })
+      .Default([](Operation *) { return false; });
+}
+
+/// Whoever cannot read [N, T, C] would read the wrong elements.
+static LogicalResult checkHeadsOutermost(BlockArgument argument) {
+  for (OpOperand &use : argument.getUses())
+    if (!takesHeadsOutermost(use))
+      return use.getOwner()->emitOpError("cannot read argument ")
+             << argument.getArgNumber() << ", which is marked " << mla::kHeadsOutermostAttr
+             << ": expected it to be the latent queries of mla.absorbed_attention or "
+                "mla.sparse_attention alone";
+  return success();
+}
+
 LogicalResult StepLowering::bindTensor(BlockArgument argument) {
   auto type = cast<RankedTensorType>(argument.getType());
   unsigned index = argument.getArgNumber();
   auto bind = [&](Value buffer) {
-    setView(argument, contiguous(buffer, sizesOf(argument)));
+    TensorRef ref = contiguous(buffer, sizesOf(argument));
+    if (func.getArgAttr(index, mla::kHeadsOutermostAttr)) {
+      if (failed(checkHeadsOutermost(argument)))
+        return failure();
+      ref.strides = {ref.size(2), ShapedType::kDynamic, 1};
+    }
+    setView(argument, std::move(ref));
     return success();
   };
   if (auto name = func.getArgAttrOfType<StringAttr>(index, mla::kInputAttr))

@@ -6,13 +6,19 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A tile of queries is rows of a view that the host can map, or rows in groups (tile.load): the
-// heads of a run, token after token. Which run is known to the kernel only,
+// A tile of queries is rows of a view that the host can map, or one of two kinds that only the
+// kernel can place. Rows in groups (tile.load) are the heads of a run, token after token,
 //
 //     offset = run · run stride + start        [groups, G, width], of groups' stride, heads' stride
 //
 // so the map has all runs, [groups, runs, G, width], and the run is a coordinate. A box is as many
-// groups as the tile has whole ones; rows behind them hold what was there and mean nothing.
+// groups as the tile has whole ones; rows behind them hold what was there and mean nothing. Heads
+// of one token, where a tensor has its heads outermost in memory, are
+//
+//     offset = token · width + start           [heads, width], heads tokens · width apart
+//
+// so the map has all tokens, [tokens, heads, width], and the token is a coordinate. Rows behind the
+// last head are zeros.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,6 +35,9 @@ class QueryRows {
 public:
   /// Whether TMA can copy what `load` loads.
   static bool canCopy(mlir::tile::LoadOp load);
+
+  /// Whether it brings all rows of the tile.
+  static bool canFill(mlir::tile::LoadOp load);
 
   /// At the kernel's entry; tiles have `rows` rows, and panels `columns` columns.
   QueryRows(mlir::OpBuilder &builder, LazyCloner &entry, mlir::tile::LoadOp load, int64_t rows,

@@ -100,7 +100,7 @@ bool mlac::canRelay(tile::AttendOp attend, std::string &why) {
   if (!canTransform(attend, why))
     return false;
   bool areMapped = llvm::all_of(attend.getQueries(), [](Value query) {
-    return canMapView(query.getDefiningOp<tile::LoadOp>().getView());
+    return QueryRows::canFill(query.getDefiningOp<tile::LoadOp>());
   });
   if (!areMapped)
     why = "TMA cannot copy its queries";
@@ -283,13 +283,12 @@ void relay::Kernel::createMaps() {
     if (!shape.hasCodes)
       rightKeys = PagedTiles(b, entry, keys, options.rightPanelsPerPart * sm90::kPanelColumns);
   }
-  queryMap = createTensorMap(b, entry, loop.terms[0].query.getView(), sm90::kTileRows,
-                             shape.getLeftColumns());
+  queryMaps.emplace_back(b, entry, loop.terms[0].query, sm90::kTileRows, shape.getLeftColumns());
   if (!shape.hasRope)
     return;
   if (shape.usesTma)
     rope = PagedTiles(b, entry, cast<tile::LoadPagedOp>(loop.terms[1].keys));
-  ropeQueryMap = createTensorMap(b, entry, loop.terms[1].query.getView(), sm90::kTileRows);
+  queryMaps.emplace_back(b, entry, loop.terms[1].query, sm90::kTileRows);
 }
 
 Value relay::Kernel::createRing(StringRef label, int64_t stages, int64_t parts,

@@ -16,6 +16,7 @@
 #define MLAC_LIB_CONVERSION_TILETOSM90_RELAY_RELAYKERNEL_H
 
 #include "Common/PagedTiles.h"
+#include "Common/QueryRows.h"
 #include "Common/RoleKernel.h"
 #include "Relay/Relay.h"
 
@@ -186,12 +187,12 @@ private:
   RelayOptions options;
   Value begin, end; // items of this part, index
   PagedTiles leftKeys, rightKeys, rope;
-  Value queryMap, ropeQueryMap;
+  SmallVector<QueryRows, 2> queryMaps;                     // of latent queries, of RoPE ones
   Value left, right, ropes, queries, weights, scale, gate; // rings; ropes, scale, gate may be null
   Value leftCodes, rightCodes;                             // rings of panels, with codes only
   Value scales; // ring of their rows' scales; null where all have one
-  // With codes only: of folds over keys that are rows, and what the weights' one stage has else, whose
-  // tiles begin at multiples of 1 KiB.
+  // With codes only: of folds over keys that are rows, and what the weights' one stage has else,
+  // whose tiles begin at multiples of 1 KiB.
   Value scratch, factors;
   /// Row vectors that the epilogue of the output needs, in the order of `scale`.
   SmallVector<Value> crossingRows;

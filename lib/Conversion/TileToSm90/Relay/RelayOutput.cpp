@@ -37,7 +37,8 @@ relay::Kernel::Entry relay::Kernel::locate(Cursor &cursor, LazyCloner &cloner) {
   if (cursor.hasQueries) {
     found.isQuery = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, cursor.entry, zero);
     block = arith::MaxSIOp::create(b, arith::SubIOp::create(b, cursor.entry, one), zero);
-    found.queryRow = cloner.get(loop.terms[0].query.getOffsets()[0]);
+    found.queryPlace = queryMaps[0].getCoordinates(b, cloner);
+    found.queryPlace.back() = constantIndex(0);
   }
   cloner.map(loop.keys.getInductionVar(), positionOf(cloner, block));
   return found;
@@ -69,8 +70,8 @@ void relay::Kernel::emitKeysOrQueries(OutputState &state, LazyCloner &cloner, co
     LazyCloner::Scope scope(cloner);
     b.setInsertionPointToStart(branch.thenBlock());
     if (shape.usesTma)
-      sm90::TmaLoadOp::create(b, queryMap, ValueRange{entry.queryRow, constantIndex(0)}, tile, left,
-                              state.filled, 0, 0, IntegerAttr());
+      sm90::TmaLoadOp::create(b, queryMaps[0].getMap(), entry.queryPlace, tile, left, state.filled,
+                              0, 0, IntegerAttr());
     else
       sm90::CopyOp::create(
           b, cloner.get(query.getView()), cloner.get(query.getOffsets()), tile,

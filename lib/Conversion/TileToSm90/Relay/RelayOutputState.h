@@ -45,7 +45,8 @@ struct relay::Kernel::OutputState {
 
 /// What the cursor is at; the last two are null in rings without queries.
 struct relay::Kernel::Entry {
-  Value exists, isQuery, queryRow;
+  Value exists, isQuery;
+  SmallVector<Value> queryPlace;
 };
 
 } // namespace mlac

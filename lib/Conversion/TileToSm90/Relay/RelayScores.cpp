@@ -78,18 +78,21 @@ void relay::Kernel::loadQueries(Value item, Value stage) {
   sm90::AcquireOp::create(b, queries, stage);
   int64_t bytes = cast<sm90::RingType>(queries.getType()).getStageBytes();
   sm90::ExpectOp::create(b, queries, stage, 0, bytes);
-  Value row = cloner.get(loop.terms[0].query.getOffsets()[0]);
+  SmallVector<Value> place = queryMaps[0].getCoordinates(b, cloner);
   Value tile = tileOf(queries, stage, 0);
   for (int64_t panel = keepsQueries() ? shape.leftPanels : 0, first = panel;
-       panel < shape.leftPanels + shape.rightPanels; panel += shape.leftPanels)
-    sm90::TmaLoadOp::create(
-        b, queryMap, ValueRange{row, constantIndex(panel * sm90::kPanelColumns)},
-        panels(tile, panel - first, shape.leftPanels), queries, stage, 0, 0, IntegerAttr());
+       panel < shape.leftPanels + shape.rightPanels; panel += shape.leftPanels) {
+    place.back() = constantIndex(panel * sm90::kPanelColumns);
+    sm90::TmaLoadOp::create(b, queryMaps[0].getMap(), place,
+                            panels(tile, panel - first, shape.leftPanels), queries, stage, 0, 0,
+                            IntegerAttr());
+  }
   if (!shape.hasRope)
     return;
-  Value ropeRow = cloner.get(loop.terms[1].query.getOffsets()[0]);
-  sm90::TmaLoadOp::create(b, ropeQueryMap, ValueRange{ropeRow, constantIndex(0)},
-                          tileOf(queries, stage, 1), queries, stage, 0, 0, IntegerAttr());
+  SmallVector<Value> ropePlace = queryMaps[1].getCoordinates(b, cloner);
+  ropePlace.back() = constantIndex(0);
+  sm90::TmaLoadOp::create(b, queryMaps[1].getMap(), ropePlace, tileOf(queries, stage, 1), queries,
+                          stage, 0, 0, IntegerAttr());
 }
 
 Value relay::Kernel::multiplyRope(ScoreState &state, Value scores) {

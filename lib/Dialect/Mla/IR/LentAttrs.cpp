@@ -6,10 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "mla/Dialect/Mla/IR/InputLayout.h"
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
 #include "mla/Dialect/Mla/IR/ModuleTarget.h"
 #include "mla/Dialect/Mla/IR/WeightScales.h"
 #include "mla/Dialect/VerifyAttrs.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
 using namespace mlir::mla;
@@ -33,6 +36,7 @@ static constexpr mlac::LentAttr kAttrs[] = {
     {kDecodesOfAttr, AttrPlace::Op, kSteps, mlac::kStringContent},
     {kCrossoverAttr, AttrPlace::Op, "scf.if", {"a number", mlac::isOf<FloatAttr>}},
     {kInputAttr, AttrPlace::Argument, kSteps, mlac::kStringContent},
+    {kHeadsOutermostAttr, AttrPlace::Argument, kSteps, mlac::kUnitContent},
     {kPoolAttr, AttrPlace::Argument, kSteps, mlac::kStringContent},
     {kWeightAttr, AttrPlace::Argument, kSteps, mlac::kStringContent},
     {kDerivedAttr, AttrPlace::Argument, kSteps, mlac::kStringContent},
@@ -45,9 +49,28 @@ LogicalResult MlaDialect::verifyOperationAttribute(Operation *op, NamedAttribute
   return mlac::verifyLentAttr(op, attribute, AttrPlace::Op, kAttrs);
 }
 
-LogicalResult MlaDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned,
+/// That the argument is an input [T, N, C] of which only T is dynamic.
+static LogicalResult verifyHeadsOutermost(func::FuncOp function, unsigned index) {
+  if (!function.getArgAttr(index, kInputAttr))
+    return function.emitOpError() << "expected argument " << index << ", which is marked "
+                                  << kHeadsOutermostAttr << ", to be marked " << kInputAttr;
+  auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[index]);
+  if (type && type.getRank() == 3 && !type.isDynamicDim(1) && !type.isDynamicDim(2))
+    return success();
+  return function.emitOpError() << "expected argument " << index << ", which is marked "
+                                << kHeadsOutermostAttr
+                                << ", to be a tensor of tokens, heads and columns of which only "
+                                   "tokens are dynamic, got "
+                                << function.getArgumentTypes()[index];
+}
+
+LogicalResult MlaDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index,
                                                    NamedAttribute attribute) {
-  return mlac::verifyLentAttr(op, attribute, AttrPlace::Argument, kAttrs);
+  if (failed(mlac::verifyLentAttr(op, attribute, AttrPlace::Argument, kAttrs)))
+    return failure();
+  if (attribute.getName() == kHeadsOutermostAttr)
+    return verifyHeadsOutermost(cast<func::FuncOp>(op), index);
+  return success();
 }
 
 LogicalResult MlaDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned,
