@@ -408,7 +408,7 @@ class KernelsTest(unittest.TestCase):
             """Whether a plan was made, and its outputs are right."""
             before = len(filled)
             plan = kernels.plan([1, 1], bounds, more.get("lengths", lengths), more.get("table", table))
-            query = torch.randn(2, 4, 64, generator=random)
+            query = torch.randn(4, 2, 64, generator=random).transpose(0, 1)
             rope = torch.randn(2, 4, 16, generator=random)
             output, _ = kernels.run(plan, "layer0", query, rope)
             for request, length in enumerate(lengths.tolist()):

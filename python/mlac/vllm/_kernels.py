@@ -18,7 +18,7 @@ import torch
 from .._errors import InvalidArgument
 from .._plan import Plan
 from .._runtime import Device, Engine, Package
-from ._module import UP_WEIGHT, Shape, package_for
+from ._module import DECODE, DECODE_OF_HEADS, UP_WEIGHT, Shape, package_for
 
 # A package compiled ahead of time, for machines without mla-compile.
 PACKAGE_VARIABLE = "MLAC_VLLM_PACKAGE"
@@ -90,6 +90,14 @@ def rows_that_end_in(part: torch.Tensor, width: int) -> torch.Tensor:
     return rows
 
 
+def find_layout(query: torch.Tensor) -> str | None:
+    """The function of decodes that reads latent queries [tokens, heads, rank] as they lie; None:
+    neither does."""
+    if query.is_contiguous():
+        return DECODE
+    return DECODE_OF_HEADS if query.transpose(0, 1).is_contiguous() else None
+
+
 class Planned:
     """A plan of decodes, and what it was made for. Lengths and tables are read on the device, so it
     serves every step that reads the same arrays, as long as no request is longer than planned. The
@@ -150,7 +158,10 @@ class Steps:
         # behind the one before it on the stream.
         self._graph_plan = Planned(self._engine.plan())
         self._decode_plans = (*both, self._graph_plan)
-        self._captured: set[tuple[int, ...]] = set()
+        # Of query lengths that a graph was captured for, the function that it repeats.
+        self._captured: dict[tuple[int, ...], str] = {}
+        self._function = DECODE  # of steps that are planned from now on
+        self._planned: dict[Plan, tuple[str, int]] = {}  # functions and tokens of plans of decodes
         self._device = device
 
     def bind(self, caches: Sequence[torch.Tensor], scales: Sequence[float] = ()) -> None:
@@ -195,9 +206,10 @@ class Steps:
         query_lens = _fill_padding(query_lens)
         lengths, stream = tuple(query_lens), self._stream()
         if is_capture:
-            self._captured.add(lengths)
+            self._captured[lengths] = self._function
+        function = self._captured.get(lengths, self._function)
         arrays = seq_lens, block_table, slots, positions
-        key = lengths, stream, block_table.shape, *(array.data_ptr() for array in arrays)
+        key = lengths, function, stream, block_table.shape, *(array.data_ptr() for array in arrays)
         most = (bounds.numpy() if isinstance(bounds, torch.Tensor) else
                 numpy.array(bounds, dtype=numpy.int64))
         is_graph = lengths in self._captured
@@ -215,8 +227,9 @@ class Steps:
         planned.plan.fill_device(
             query_lens, numpy.clip(most, query_lens, longest).tolist(),
             seq_lens=seq_lens, block_table=block_table, slot_mapping=slots[:tokens],
-            positions=positions[:tokens], function="decode", stream=stream)
+            positions=positions[:tokens], function=function, stream=stream)
         planned.keep(key, most)
+        self._planned[planned.plan] = function, tokens
         return planned.plan
 
     def plan_tables(self, query_lens: list[int], seq_lens: list[int], block_table: torch.Tensor,
@@ -239,9 +252,14 @@ class Kernels(Steps):
         no keys here, where others have some: outputs of theirs are 0, log-sum-exps minus infinity.
         """
         max_num_tokens = max(max_num_tokens, max_num_requests * shape.query_len)
-        super().__init__(_load(shape, target_of(device)), layer_names, device, max_num_requests,
-                         max_num_tokens, max_seq_len)
+        package = _load(shape, target_of(device))
+        super().__init__(package, layer_names, device, max_num_requests, max_num_tokens,
+                         max_seq_len)
         self._shape = shape
+        self._functions = {function["name"] for target in package.info["targets"]
+                           for function in target["functions"]}
+        if DECODE_OF_HEADS in self._functions:  # as most engines' products leave queries
+            self._function = DECODE_OF_HEADS
         self._may_lack_keys = may_lack_keys
         # Nothing is appended and nothing rotated here: no slot, any position.
         self._slots = torch.full((max_num_tokens,), -1, dtype=torch.int64, device=device)
@@ -270,11 +288,24 @@ class Kernels(Steps):
     def _run(self, plan: Plan, layer_name: str, **buffers: torch.Tensor) -> None:
         plan.run_bound(self._layers[layer_name], self._stream(), **buffers)
 
+    def _as_planned(self, plan: Plan, query: torch.Tensor) -> torch.Tensor:
+        """Latent queries as the plan's function reads them: as they lie, if it is the one for such;
+        the next steps are planned for it, then. Else a copy."""
+        function, tokens = self._planned[plan]
+        found = find_layout(query)
+        if found is not None and found in self._functions and min(query.shape[:2]) > 1:
+            self._function = found  # of one token or head, queries are of both
+        if function == DECODE:
+            return query.contiguous()
+        return query[:tokens].transpose(0, 1).contiguous()  # heads are as far apart as tokens say
+
     def run(self, plan: Plan, layer_name: str, query: torch.Tensor, rope_query: torch.Tensor,
             **inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Outputs [tokens, heads, rank] and log-sum-exps (natural, [tokens, heads]) of a layer.
-        inputs: `positions`, where keys are selected. Rope queries that are not the ends of rows as
-        the shape says are copied, and queries whose heads do not lie together."""
+        inputs: `positions`, where keys are selected. Queries are read as they lie, token by token or
+        head by head; with other strides, where the step was planned for queries that lie otherwise
+        and where the package has no function for them they are copied. So are rope queries that
+        are not the ends of rows as the shape says."""
         output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
         lse = torch.empty(query.shape[:2], dtype=torch.float32, device=query.device)
         if self._may_lack_keys:
@@ -285,7 +316,8 @@ class Kernels(Steps):
             inputs["rope_rows"] = rows_that_end_in(rope_query, width)
         else:
             inputs["rope_query"] = rope_query.contiguous()
-        self._run(plan, layer_name, query=query.contiguous(), output=output, lse=lse, **inputs)
+        self._run(plan, layer_name, query=self._as_planned(plan, query), output=output, lse=lse,
+                  **inputs)
         return output, lse
 
     def run_prefill(self, plan: Plan, layer_name: str, query: torch.Tensor, latent: torch.Tensor,

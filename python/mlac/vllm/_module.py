@@ -35,13 +35,22 @@ _TYPES = """\
 !latent = tensor<?x{heads}x{rank}x{dtype}>
 !rope = tensor<?x{heads}x{rope}x{dtype}>
 !lse = tensor<?x{heads}xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+!batch = !mla.batch<query_len = {batch_query_len}>
 """
+_LIST = """\
+!list = tensor<?x{topk}xi32>
+"""
+_MOST_SELECTING = 65536  # tokens of a step whose tokens see lists
+
+# Functions of decodes, and how their latent queries [tokens, heads, rank] lie in memory: token by
+# token, or head by head, as a product for each head leaves them.
+DECODE, DECODE_OF_HEADS = "decode", "decode_of_heads"
+_LAYOUTS = {DECODE: "", DECODE_OF_HEADS: ", mla.heads_outermost"}
 
 # queries, rotated rope queries -> outputs and log-sum-exps; the new rows are in the cache already.
 _DECODE = """\
-!batch = !mla.batch<query_len = {query_len}>
-func.func @decode(%query: !latent {{mla.input = "query"}}, {rope_input},
-                  %batch: !batch, %cache: !cache)
+func.func @{function}(%query: !latent {{mla.input = "query"{layout}}}, {rope_input},
+                      %batch: !batch, %cache: !cache)
     -> (!latent {{mla.output = "output"}}, !lse {{mla.output = "lse"}}) {{
 {take_rope}  %output, %lse = mla.absorbed_attention query(%query, %rope : !latent, !rope)
       over %cache, %batch : !cache, !batch scale {scale!r} -> !latent, !lse
@@ -49,13 +58,10 @@ func.func @decode(%query: !latent {{mla.input = "query"}}, {rope_input},
 }}
 """
 
-# The same of tokens that see the positions of a list alone: of decodes and prompts alike, up to
-# the most tokens that a step of an engine has.
+# The same of tokens that see the positions of a list alone: of decodes and prompts alike.
 _SELECT = """\
-!batch = !mla.batch<query_len = 65536>
-!list = tensor<?x{topk}xi32>
-func.func @decode(%query: !latent {{mla.input = "query"}}, {rope_input},
-                  %positions: !list {{mla.input = "positions"}}, %batch: !batch, %cache: !cache)
+func.func @{function}(%query: !latent {{mla.input = "query"{layout}}}, {rope_input},
+                      %positions: !list {{mla.input = "positions"}}, %batch: !batch, %cache: !cache)
     -> (!latent {{mla.output = "output"}}, !lse {{mla.output = "lse"}}) {{
 {take_rope}  %rows = mla.convert_indices %positions in %cache, %batch : !list in !cache, !batch
   %output, %lse = mla.sparse_attention query(%query, %rope : !latent, !rope) rows(%rows : !list)
@@ -131,6 +137,15 @@ class Shape:
         return self.value > 0
 
     @property
+    def decodes(self) -> list[str]:
+        """Functions of decodes. TMA copies heads of queries that lie head by head where a tile of
+        64 rows is of one token, or of whole tokens: else such queries are copied."""
+        tile = 64
+        fits = (self.query_len == 1 or self.topk > 0 or tile % self.heads == 0
+                or self.heads % tile == 0)
+        return list(_LAYOUTS) if fits else [DECODE]
+
+    @property
     def weights(self) -> list[str]:
         return [UP_WEIGHT] if self.has_prefills else []
 
@@ -140,11 +155,15 @@ class Shape:
         fields = dict(dataclasses.asdict(self), weight=UP_WEIGHT, up=self.nope + self.value,
                       up_rows=self.heads * (self.nope + self.value), query=self.nope + self.rope,
                       before=self.query_width - self.rope,
+                      batch_query_len=_MOST_SELECTING if self.topk else self.query_len,
                       format=f', format = "{format}"' if format else "")
         rope, take = (_ROPE_OF_ROWS, _TAKE_ROPE) if self.query_width else (_DENSE_ROPE, "")
         fields |= {"rope_input": rope.format(**fields), "take_rope": take.format(**fields)}
-        parts = [_TYPES, _SELECT if self.topk else _DECODE] + [_PREFILL] * self.has_prefills
-        return "".join(part.format(**fields) for part in parts)
+        decode = _SELECT if self.topk else _DECODE
+        parts = [part.format(**fields) for part in [_TYPES] + [_LIST] * (self.topk > 0)]
+        parts += [decode.format(function=function, layout=_LAYOUTS[function], **fields)
+                  for function in self.decodes]
+        return "".join(parts + [_PREFILL.format(**fields)] * self.has_prefills)
 
     def differences(self, package: Package) -> list[str]:
         """Where a package is of another shape: "what: expected ..., got ..." for each."""
@@ -154,8 +173,8 @@ class Shape:
         formats = {format: name for name, format in _FORMATS.items()}
         functions = {function["name"]: {buffer["name"] for buffer in function["buffers"]}
                      for target in info["targets"] for function in target["functions"]}
-        inputs = {"decode": "rope_rows" if self.query_width else "rope_query",
-                  "prefill": "query_rows"}
+        rope = "rope_rows" if self.query_width else "rope_query"
+        inputs = {DECODE: rope, DECODE_OF_HEADS: rope, "prefill": "query_rows"}
         found = {"heads": info["model"]["num_heads"], "rank": columns.get("latent"),
                  "rope": columns.get("rope"), "block_size": pool["page_size"],
                  "dtype": pool["element"], "cache": formats.get(pool["format"], "auto"),
@@ -186,5 +205,7 @@ def layer_package(config: Mapping[str, Any], heads: int, target: str, *, dtype: 
     if rope.get("rope_type") == "deepseek_yarn":  # vLLM's models rename it in place
         local["rope_parameters"] = {**rope, "rope_type": "yarn"}
     text = json.dumps(local, default=str)  # types of torch, which JSON has not
+    # vLLM's modules say what their weights are, however a checkpoint stores them.
     return compile_package(json.loads(text), target=target, functions=["prefill", "decode"],
-                           dtype=dtype, page_size=block_size, output=output)
+                           dtype=dtype, page_size=block_size, dequantised_weights=True,
+                           output=output)
