@@ -93,7 +93,47 @@ def make_rounding_cache():
     return RoundingCache()
 
 
-def make_model(folder, make_cache=lambda: None, kind="DeepseekV3", **fields):
+BLOCK = 128  # rows and columns of codes with one scale
+
+
+def to_codes(weight):
+    """A matrix as e4m3 codes, and a scale for each block, the last ones of fewer rows and columns."""
+    import torch
+
+    scales = torch.stack([torch.stack([block.abs().max() / 448 for block in rows.split(BLOCK, 1)])
+                          for rows in weight.split(BLOCK)])
+    return (weight / spread(scales, weight)).to(torch.float8_e4m3fn), scales
+
+
+def spread(scales, weight):
+    rows, columns = weight.shape
+    return scales.repeat_interleave(BLOCK, 0)[:rows].repeat_interleave(BLOCK, 1)[:, :columns]
+
+
+def save_codes(model, folder):
+    """Saves a model whose projections around attention are codes, which it computes with from now on."""
+    import safetensors.torch
+    import torch
+
+    state = {}
+    for name, weight in model.state_dict().items():
+        state[name] = weight.contiguous()
+        if "self_attn" in name and weight.dim() == 2:
+            codes, scales = to_codes(weight)
+            state |= {name: codes, f"{name}_scale_inv": scales}
+            with torch.no_grad():
+                model.get_parameter(name).copy_(codes.float() * spread(scales, codes))
+    model.save_pretrained(folder)
+    safetensors.torch.save_file(state, Path(folder) / "model.safetensors", {"format": "pt"})
+    parts = [f"model.layers.{layer}.mlp.{part}_proj" for layer in range(CONFIG["num_hidden_layers"])
+             for part in ("gate", "up", "down")]
+    path = Path(folder) / "config.json"
+    quantised = {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic",
+                 "weight_block_size": [BLOCK, BLOCK], "modules_to_not_convert": ["lm_head", *parts]}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "quantization_config": quantised}))
+
+
+def make_model(folder, make_cache=lambda: None, kind="DeepseekV3", save=None, **fields):
     """Saves a model whose tokens depend on everything; its greedy tokens after each prompt."""
     import torch
     import transformers
@@ -106,7 +146,7 @@ def make_model(folder, make_cache=lambda: None, kind="DeepseekV3", **fields):
         for name, parameter in model.named_parameters():
             if parameter.dim() > 1:
                 parameter.normal_(0, (3 if "embed" in name else 1.2) / parameter.shape[-1] ** 0.5)
-    model.save_pretrained(folder)
+    save(model, folder) if save else model.save_pretrained(folder)
     wanted = []
     for prompt in PROMPTS:
         ids = torch.tensor([prompt])
@@ -134,14 +174,14 @@ class EngineTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def start(self, rounds, options, prefill, model=None, ranks=1):
+    def start(self, rounds, options, prefill, model=None, ranks=1, **more):
         job = {"model": model or self.model, "tokens": TOKENS, "rounds": rounds,
                "options": {"max_model_len": 256, "max_num_seqs": 4, "block_size": 16,
                            "gpu_memory_utilization": 0.1, "kv_cache_memory_bytes": 1 << 26,
                            "enable_prefix_caching": False, **options}}
         paths = [str(info) for info in (Path(self.folder.name) / "site", HERE)]
         environment = {**os.environ, "MLAC_COMPILER": COMPILE, "VLLM_CPU_PREFILL": prefill,
-                       "PYTHONPATH": os.pathsep.join([*paths, os.environ["PYTHONPATH"]])}
+                       "PYTHONPATH": os.pathsep.join([*paths, os.environ["PYTHONPATH"]]), **more}
         if ranks > 1:  # as torchrun starts them
             job["options"] |= {"tensor_parallel_size": ranks,
                                "distributed_executor_backend": "external_launcher"}
@@ -156,8 +196,8 @@ class EngineTest(unittest.TestCase):
             said = list(pool.map(lambda process: process.communicate(timeout=600), started))
         return subprocess.CompletedProcess([], started[0].returncode, *said[0])
 
-    def generate(self, rounds, prefill="torch", model=None, ranks=1, **options):
-        done = self.start(rounds, options, prefill, model, ranks)
+    def generate(self, rounds, prefill="torch", model=None, ranks=1, environment=(), **options):
+        done = self.start(rounds, options, prefill, model, ranks, **dict(environment))
         lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
         self.assertTrue(lines, done.stdout[-2000:] + done.stderr[-4000:])
         result = json.loads(lines[0][len("RESULT "):])
@@ -230,6 +270,14 @@ class EngineTest(unittest.TestCase):
                 "rope_theta": 10000.0}
         wanted = make_model(model, kind="DeepseekV2", q_lora_rank=None, rope_parameters=yarn)
         self.assertEqual(self.generate([PROMPTS], "layers", model=model,
+                                       additional_config={"mlac_layers": "whole"}), [wanted])
+
+    def test_whole_layers_of_codes(self):
+        # kv_a_proj_with_mqa has 320 rows: its last block of scales is of 64.
+        model = self.model + "-codes"
+        wanted = make_model(model, save=save_codes, hidden_size=128, q_lora_rank=128)
+        self.assertEqual(self.generate([PROMPTS], "layers", model=model,
+                                       environment={"VLLM_CPU_CODES": "1"},
                                        additional_config={"mlac_layers": "whole"}), [wanted])
 
     def test_whole_layers_in_a_compiled_model(self):

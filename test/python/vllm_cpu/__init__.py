@@ -16,6 +16,10 @@ def platform_plugin():
 
 def register():
     """vLLM's entry point for plugins: the prefill back end CUSTOM, in the place of mlac's."""
+    if os.environ.get("VLLM_CPU_CODES"):
+        from .codes import take_codes
+
+        take_codes()
     if os.environ.get("VLLM_CPU_PREFILL") == "mlac":
         return
     from vllm.v1.attention.backends.mla.prefill.registry import (
