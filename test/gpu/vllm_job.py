@@ -214,6 +214,18 @@ def take_tokens(job):
             "builders": [name for worker in builders for name in worker]}
 
 
+LOOP = 200_000  # turns of a loop that says how fast the host is
+
+
+def time_host():
+    """Milliseconds of a loop of Python's: a process may be on a core that is slower for a while, by
+    half, and steps that wait for the host are slower by as much, whatever attends."""
+    begin, total = time.perf_counter(), 0
+    for number in range(LOOP):
+        total += number
+    return (time.perf_counter() - begin) * 1e3
+
+
 class Timer:
     """Batches of decodes and prompts on one engine."""
 
@@ -282,14 +294,15 @@ class Timer:
         return {"started": len(started)}
 
     def decodes(self, batch, steps, profile):
-        """Of the first so many requests, the others end: milliseconds of a step, of its graph, and
-        of what its planning takes the host."""
+        """Of the first so many requests, the others end: milliseconds of a step, of its graph, of
+        what its planning takes the host, and of time_host."""
         self.engine.abort_request(self.names[batch:])
         self.names = self.names[:batch]
         for _ in range(8):
             self.engine.step()
         self.replays.take()
         self.planning.clear()
+        before = time_host()
         moments = [time.perf_counter()]
         for _ in range(steps):
             self.engine.step()
@@ -298,7 +311,7 @@ class Timer:
         took = [end - begin for begin, end in zip(moments, moments[1:])]
         return {"batch": batch, "step": statistics.median(took) * 1e3,
                 "graph": statistics.median(graphs) if graphs else math.nan,
-                "plan": statistics.median(self.planning) * 1e3,
+                "plan": statistics.median(self.planning) * 1e3, "host": (before + time_host()) / 2,
                 "kernels": self.kernels(self.engine.step, 4) if profile else {}}
 
     def kernels(self, run, count):

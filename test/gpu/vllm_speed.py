@@ -181,8 +181,8 @@ def depth_table(heads, found):
 
 def table_of(heads, found):
     """Lines of a table from {what: {engine: [answers]}}: what each engine took, and how many times
-    as long as ours. Steps wait for the host where it takes longer than their graph; prompts have no
-    graph, but kernels, which may overlap."""
+    as long as ours. Steps wait for the host where it takes longer than their graph, so that they are
+    those of the turn with the fastest host; prompts have no graph, but kernels, which may overlap."""
     engines = list(ENGINES)
     yield f"| {heads} heads | " + " | ".join(engines) + " |"
     yield "|---" * (len(engines) + 1) + "|"
@@ -192,21 +192,24 @@ def table_of(heads, found):
         cells = [f"{value:.3f} ({value / ours:.2f})" if value and ours else "-" for value in values]
         return f"| {label} | " + " | ".join(cells) + " |"
 
-    def values(what, take):
-        return [statistics.median(map(take, found[what][engine])) if found[what].get(engine)
-                else 0 for engine in engines]
+    def values(answers, take):
+        return [statistics.median(map(take, answers[engine])) if answers.get(engine) else 0
+                for engine in engines]
 
     for what in found:
         if what.startswith("prompts"):
             for label, part in (("", "seconds"), (" of the plans", "plans")):
                 yield line(f"{what}, ms{label}", values(
-                    what, lambda answer: statistics.median(answer[part]) * 1e3))
+                    found[what], lambda answer: statistics.median(answer[part]) * 1e3))
             sums = {engine: sum(answers[-1]["kernels"].values()) / 1e3
                     for engine, answers in found[what].items()}
             yield line(f"{what}, ms of its kernels", [sums.get(engine, 0) for engine in engines])
         elif what.startswith("decode"):
-            for part in ("step", "graph", "plan"):
-                yield line(f"{what}, ms of the {part}", values(what, lambda row: row[part]))
+            fastest = {engine: [min(answers, key=lambda row: row["host"])]
+                       for engine, answers in found[what].items()}
+            for part, label, of in (("step", "step", fastest), ("host", "host's loop then", fastest),
+                                    ("graph", "graph", found[what]), ("plan", "plan", found[what])):
+                yield line(f"{what}, ms of the {label}", values(of, lambda row: row[part]))
 
 
 def measure(options, folder, take=time_heads, table=table_of, name="speed"):
