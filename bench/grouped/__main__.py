@@ -21,14 +21,14 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent.parent / "python")]
 import problems
 
 
-def build(folder, build_dir):
+def build(folder, build_dir, rows, target):
     """Packages, and beside them what `run` needs of the build."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(build_dir / "lib/libmla_runtime.so", folder)
-    for kernel in dict.fromkeys(row.kernel for row in problems.rows()):
+    for kernel in dict.fromkeys(row.kernel for row in rows):
         module = folder / kernel.file().replace(".mlac", ".mlir")
         module.write_text(kernel.module())
-        subprocess.run([build_dir / "bin/mla-compile", module, "--target=sm_90a", "--quiet", "-o",
+        subprocess.run([build_dir / "bin/mla-compile", module, f"--target={target}", "--quiet", "-o",
                         folder / kernel.file()], check=True)
 
 
@@ -47,9 +47,18 @@ def main():
     command.add_argument("--fa3", metavar="LIBRARY", help="vLLM's _vllm_fa3_C.abi3.so "
                                                           "(default: MLAC_FA3, or vLLM's)")
     command.add_argument("--out", type=pathlib.Path, help="raw times as JSON")
+    command = commands.add_parser("selftest", help="the harness on the CPU")
+    command.add_argument("--build-dir", type=pathlib.Path, default=pathlib.Path("build"))
     options = parser.parse_args()
     if options.command == "build":
-        build(options.folder, options.build_dir)
+        build(options.folder, options.build_dir, problems.rows(), "sm_90a")
+        return 0
+    if options.command == "selftest":
+        import selftest
+
+        library = options.build_dir / "lib/libmla_runtime.so"
+        os.environ.setdefault("MLAC_RUNTIME_LIBRARY", str(library.resolve()))
+        selftest.run(lambda folder, rows, target: build(folder, options.build_dir, rows, target))
         return 0
     library = options.folder / "libmla_runtime.so"
     os.environ.setdefault("MLAC_RUNTIME_LIBRARY", str(library.resolve()))

@@ -11,8 +11,9 @@ import torch
 from decode import ceilings, turns, vllm_ops
 import mlac
 
-# Sets of pages in turn, so that none is read from the L2 cache; as many as fit.
-SETS, MOST_BYTES = 8, 16 << 30
+# Sets of pages in turn, so that none is read from the L2 cache (50 MB): so many, and until this much
+# is read, as far as memory goes.
+SETS, MOST_SETS, COLD_BYTES, MOST_BYTES = 8, 64, 480 << 20, 16 << 30
 # The worst relative error of bf16 outputs: weights and results of 8 bits.
 ALLOWED = 8e-3
 # Of codes of keys and of values; powers of two, so that what they stand for is exact in bf16.
@@ -21,22 +22,29 @@ SCALES = (0.5, 2.0)
 FA3_SPLITS = (0, 1, 32)
 
 
+def count_sets(row, pool_bytes):
+    """Of pages; pool_bytes: of one in bf16."""
+    if row.is_prompt():
+        return 1
+    cold = max(SETS, min(MOST_SETS, -(-COLD_BYTES // row.bytes())))
+    return max(1, min(cold, MOST_BYTES // pool_bytes))
+
+
 class Problem:
     """Pools and tables of a row, and an engine with a plan for each set of pages."""
 
-    def __init__(self, folder, row):
-        self.row, kernel = row, row.kernel
+    def __init__(self, folder, row, device="cuda"):
+        self.row, kernel, self.device = row, row.kernel, device
         counts = [-(-keys // kernel.page) for keys in row.keys]
         pages, batch = sum(counts), len(row.keys)
         row_elements = kernel.kv_heads * kernel.dim
-        sets = 1 if row.is_prompt() else max(
-            1, min(SETS, MOST_BYTES // (pages * kernel.page * row_elements * 4)))
+        sets = count_sets(row, pages * kernel.page * row_elements * 4)
         torch.manual_seed(1)
-        self.pools = [torch.randn(sets * pages, kernel.page, row_elements, device="cuda",
+        self.pools = [torch.randn(sets * pages, kernel.page, row_elements, device=device,
                                   dtype=torch.bfloat16) for _ in range(2)]
         bound = self.as_codes() if kernel.codes else self.pools
         tokens = sum(row.queries)
-        self.engine = mlac.Engine(mlac.Package(str(folder / kernel.file())), mlac.Device("cuda"),
+        self.engine = mlac.Engine(mlac.Package(str(folder / kernel.file())), mlac.Device(device),
                                   max_num_requests=batch, max_seq_len=max(row.keys),
                                   max_num_tokens=tokens, external_pools=(1 << len(bound)) - 1)
         if kernel.codes:
@@ -59,20 +67,21 @@ class Problem:
             self.plans.append(plan)
             self.tables.append(table)
         shape = (tokens, kernel.heads, kernel.dim)
-        self.query = torch.randn(shape, device="cuda", dtype=torch.bfloat16)
+        self.query = torch.randn(shape, device=device, dtype=torch.bfloat16)
         self.output = torch.full_like(self.query, float("nan"))
 
     def as_codes(self):
-        """One pool of keys and values side by side; `pools` become what they stand for, which the
-        peer reads, and float64."""
+        """One pool, in whose pages the keys of all tokens stand before the values; `pools` become what
+        they stand for, which the peer reads, and float64."""
         codes = [(pool / scale).to(torch.float8_e4m3fn) for pool, scale in zip(self.pools, SCALES)]
         self.pools = [code.to(torch.bfloat16) * scale for code, scale in zip(codes, SCALES)]
-        return [torch.cat([code.view(torch.uint8) for code in codes], -1)]
+        pages = torch.cat([code.view(torch.uint8).flatten(1) for code in codes], 1)
+        return [pages.view(*self.pools[0].shape[:2], -1)]
 
     def launches(self):
         def launch(plan):
-            plan.run_bound(stream=torch.cuda.current_stream(), query=self.query,
-                           output=self.output)
+            stream = torch.cuda.current_stream() if self.device == "cuda" else None
+            plan.run_bound(stream=stream, query=self.query, output=self.output)
         return [lambda plan=plan: launch(plan) for plan in self.plans]
 
     def error(self, output):
@@ -82,7 +91,8 @@ class Problem:
         first = np.concatenate([[0], np.cumsum(row.queries)])
         for request in {0, len(row.keys) - 1}:
             keys, queries = row.keys[request], row.queries[request]
-            pages = torch.from_numpy(table[request, :-(-keys // kernel.page)]).cuda().long()
+            pages = torch.from_numpy(table[request, :-(-keys // kernel.page)])
+            pages = pages.to(self.device).long()
             rows = [pool[pages].reshape(-1, kernel.kv_heads, kernel.dim)[:keys].double()
                     for pool in self.pools]
             for query in {0, queries // 2, max(0, queries - 2), queries - 1}:
