@@ -25,7 +25,13 @@ static TilePair viewTable(KernelBuilder &b, const AngleTable &table, Value base,
 TilePair mlac::mla_to_tile::loadTokenAngles(KernelBuilder &b, const AngleTable &table,
                                             Value positions, Value tokens, Value row,
                                             int64_t rows) {
-  TilePair views = viewTable(b, table, b.index(0), table.length, 2 * table.half);
+  OpFoldResult length = positions ? table.length : tokens;
+  TilePair views = viewTable(b, table, b.index(0), length, 2 * table.half);
+  if (!positions) {
+    int64_t shape[] = {rows, paddedWidth(table.half)};
+    Value cos = b.loadWide(views.first, {row, b.index(0)}, shape);
+    return {cos, b.loadWide(views.second, {row, b.index(0)}, shape)};
+  }
   Value numbers = b.view(positions, b.fixed(0), {OpFoldResult(tokens)}, {b.fixed(1)});
   auto type = RankedTensorType::get({rows, paddedWidth(table.half)},
                                     getElementTypeOrSelf(table.buffer.getType()));

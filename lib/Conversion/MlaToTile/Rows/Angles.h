@@ -39,7 +39,8 @@ struct AngleTable {
   int64_t sineOffset() const { return isBeside ? 1 : half; }
 };
 
-/// Of the tokens from `row` on, as many as `rows`: positions [tokens].
+/// Of the tokens from `row` on, as many as `rows`: positions [tokens]; without, the table has a row
+/// for each token.
 TilePair loadTokenAngles(KernelBuilder &b, const AngleTable &table, mlir::Value positions,
                          mlir::Value tokens, mlir::Value row, int64_t rows);
 /// Of one position, alike in all rows of `shape`, from pair `column` on. `rows`: of what is

@@ -22,6 +22,8 @@
 #include "Plan/PagedPool.h"
 #include "Rows/Channels.h"
 
+#include "mla/Dialect/Mla/IR/TokenAngles.h"
+
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -126,7 +128,9 @@ TilePair GroupedAppend::loadAngles(KernelBuilder &b, const Program &program,
                                    const ChannelTile &tile, OpFoldResult rows) {
   AngleTable angles = AngleTable::of(table, program.args[Argument::Table],
                                      program.args[Argument::Length], channels.half);
-  Value position = b.loadScalar(program.args[Argument::Positions], program.token);
+  Value position = mla::hasTokenAngles(op)
+                       ? program.token
+                       : b.loadScalar(program.args[Argument::Positions], program.token);
   return loadPositionAngles(b, angles, position, tile.column, rows, {tile.rows, tile.columns});
 }
 

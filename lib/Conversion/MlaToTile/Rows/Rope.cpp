@@ -8,7 +8,7 @@
 //
 // Rows of a tile are
 //
-//     x [T, R]     tokens; the table's rows are gathered by positions
+//     x [T, R]     tokens; the table's rows are gathered by positions, or are the tokens'
 //     x [T, N, R]  heads of one token; all use one row of the table
 //
 // Rows of several tokens are heads of one, whose position can be computed with. How channels of a
@@ -19,6 +19,8 @@
 
 #include "Plan/Lowerings.h"
 #include "Rows/Channels.h"
+
+#include "mla/Dialect/Mla/IR/TokenAngles.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -43,7 +45,7 @@ public:
         output(rowsOf(op, step.allocate(op.getResult()))), table(step.lookup(op.getTable())),
         channels(RotatedChannels::of(op.getRope(), op.getOffset().value_or(0),
                                      input.size(input.rank() - 1), op.getInverse())),
-        every(static_cast<int64_t>(op.getEvery())),
+        every(static_cast<int64_t>(op.getEvery())), isByToken(mla::hasTokenAngles(op)),
         tileRows(hasHeads() ? step.shapes.rowsFor(input.size(1)) : step.shapes.rows),
         tileColumns(channels.tileColumns(step.shapes, hasHeads())) {}
 
@@ -63,7 +65,8 @@ private:
   StepLowering &step;
   TensorRef input, output, table;
   RotatedChannels channels;
-  int64_t every; // tokens that have one position
+  int64_t every;  // tokens that have one position
+  bool isByToken; // whether the table's rows are the tokens'
   int64_t tileRows, tileColumns;
 };
 
@@ -79,8 +82,8 @@ TilePair RopeKernel::angles(KernelBuilder &b, ValueRange args, Value token, cons
                             OpFoldResult rows) {
   AngleTable from = AngleTable::of(table, args[2], args[5], channels.half);
   if (!hasHeads())
-    return loadTokenAngles(b, from, args[3], args[4], tile.row, tileRows);
-  Value position = b.loadScalar(args[3], token);
+    return loadTokenAngles(b, from, isByToken ? Value() : args[3], args[4], tile.row, tileRows);
+  Value position = isByToken ? token : b.loadScalar(args[3], token);
   if (every > 1)
     position = b.mul(b.divNarrow(position, b.index(every)), every);
   return loadPositionAngles(b, from, position, tile.column, rows, {tileRows, tileColumns});

@@ -27,6 +27,8 @@
 #include "Rows/RotatedRows.h"
 #include "Rows/RowKernel.h"
 
+#include "mla/Dialect/Mla/IR/TokenAngles.h"
+
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -72,6 +74,7 @@ struct RotatedRowSpec {
   TensorRef table;
   RotatedRows row;
   int64_t every = 1;
+  bool isByToken = false; ///< whether the table has a row for each token
   std::variant<TensorRef, InPlace, PoolTarget, QueryTarget> target; ///< a tensor as the input
 
   const RmsNorm *rms() const { return std::get_if<RmsNorm>(&norm); }
@@ -165,10 +168,11 @@ SmallVector<Value> RotatedRow::loadTiles(KernelBuilder &b, Value buffer, Value b
   });
 }
 
-/// Of a token's position, or of the first one of the tokens that its row stands for.
+/// Of a token's position, or of the first one of the tokens that its row stands for; or the
+/// token's.
 TilePair RotatedRow::loadAngles(KernelBuilder &b, ValueRange args, Value token) {
   AngleTable table = AngleTable::of(spec.table, args[kTable], args[kLength], spec.row.half);
-  Value position = b.loadScalar(args[kPositions], token);
+  Value position = spec.isByToken ? token : b.loadScalar(args[kPositions], token);
   if (spec.every > 1)
     position = b.mul(b.divNarrow(position, b.index(spec.every)), spec.every);
   Value base = b.mul(position, 2 * spec.row.half);
@@ -448,6 +452,7 @@ bool mlac::mla_to_tile::lowerRopeByRow(StepLowering &step, mla::RopeOp op) {
                       .table = step.lookup(op.getTable()),
                       .row = row,
                       .every = static_cast<int64_t>(op.getEvery()),
+                      .isByToken = mla::hasTokenAngles(op),
                       .target = InPlace{}};
   if (canRotateInPlace(op)) {
     spec.row.runs.resize(2);

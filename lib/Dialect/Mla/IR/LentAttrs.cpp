@@ -9,6 +9,7 @@
 #include "mla/Dialect/Mla/IR/InputLayout.h"
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
 #include "mla/Dialect/Mla/IR/ModuleTarget.h"
+#include "mla/Dialect/Mla/IR/TokenAngles.h"
 #include "mla/Dialect/Mla/IR/WeightScales.h"
 #include "mla/Dialect/VerifyAttrs.h"
 
@@ -32,6 +33,7 @@ static constexpr mlac::LentAttr kAttrs[] = {
      {"rows and columns of a block, as array<i64: 128, 128>", isScaleBlock}},
     {kUnsplitAttr, AttrPlace::Op,
      "mla.absorbed_attention mla.grouped_attention mla.sparse_attention", mlac::kUnitContent},
+    {kByTokenAttr, AttrPlace::Op, "mla.rope mla.grouped_append", mlac::kUnitContent},
     {kDecodeThresholdAttr, AttrPlace::Op, kSteps, mlac::kCountContent},
     {kDecodesOfAttr, AttrPlace::Op, kSteps, mlac::kStringContent},
     {kCrossoverAttr, AttrPlace::Op, "scf.if", {"a number", mlac::isOf<FloatAttr>}},
@@ -45,8 +47,30 @@ static constexpr mlac::LentAttr kAttrs[] = {
     {kOutputAttr, AttrPlace::Result, kSteps, mlac::kStringContent},
 };
 
+/// A table with a row for each token of `rows`.
+static LogicalResult verifyTokenAngles(Operation *op, Value rows, Value table) {
+  auto rowsType = cast<RankedTensorType>(rows.getType());
+  auto tableType = cast<RankedTensorType>(table.getType());
+  if (tableType.getDimSize(0) == rowsType.getDimSize(0))
+    return success();
+  return op->emitOpError("expected a table of the tokens of ")
+         << rowsType << " by " << kByTokenAttr << ", got " << tableType;
+}
+
+static LogicalResult verifyByToken(Operation *op) {
+  if (auto append = dyn_cast<GroupedAppendOp>(op))
+    return verifyTokenAngles(op, append.getQuery(), append.getTable());
+  auto rope = cast<RopeOp>(op);
+  if (static_cast<int64_t>(rope.getEvery()) != 1 || rope.getCodesGroup())
+    return op->emitOpError("expected no ")
+           << (rope.getCodesGroup() ? "codes_group" : "every") << " beside " << kByTokenAttr;
+  return verifyTokenAngles(op, rope.getInput(), rope.getTable());
+}
+
 LogicalResult MlaDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
-  return mlac::verifyLentAttr(op, attribute, AttrPlace::Op, kAttrs);
+  if (failed(mlac::verifyLentAttr(op, attribute, AttrPlace::Op, kAttrs)))
+    return failure();
+  return attribute.getName() == kByTokenAttr ? verifyByToken(op) : success();
 }
 
 /// That the argument is an input [T, N, C] of which only T is dynamic.

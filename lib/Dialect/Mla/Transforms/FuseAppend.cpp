@@ -16,6 +16,7 @@
 
 #include "CacheFormats.h"
 
+#include "mla/Dialect/Mla/IR/TokenAngles.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 #include "mla/Machine/TileShapes.h"
 
@@ -35,7 +36,8 @@ static RopeOp findRotation(LatentProjectOp project) {
   if (!tail || !tail.hasOneUse())
     return {};
   auto rope = dyn_cast<RopeOp>(*tail.user_begin());
-  bool isWhole = rope && !rope.getInverse() && rope.getTable().getType().getRank() == 2 &&
+  bool isWhole = rope && !rope.getInverse() && !hasTokenAngles(rope) &&
+                 rope.getTable().getType().getRank() == 2 &&
                  rope.getRope().getDim() == cast<RankedTensorType>(tail.getType()).getDimSize(1);
   return isWhole ? rope : RopeOp();
 }

@@ -14,6 +14,7 @@
 
 #include "CacheFormats.h"
 
+#include "mla/Dialect/Mla/IR/TokenAngles.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -39,7 +40,7 @@ struct Chain {
 };
 } // namespace
 
-/// A rotation of whole heads' rows, each by its token's position.
+/// A rotation of whole heads' rows, each by its token's position or row of the table.
 static bool isOfHeads(RopeOp rope) {
   return cast<RankedTensorType>(rope.getType()).getRank() == 3 && !rope.getInverse() &&
          static_cast<int64_t>(rope.getEvery()) == 1 && rope.getInput().getType() == rope.getType();
@@ -49,6 +50,7 @@ static bool isOfHeads(RopeOp rope) {
 static bool isAlike(RopeOp query, RopeOp key) {
   return query != key && isOfHeads(query) && query.getTable() == key.getTable() &&
          query.getBatch() == key.getBatch() && query.getRope() == key.getRope() &&
+         hasTokenAngles(query) == hasTokenAngles(key) &&
          query.getOffset().value_or(0) == key.getOffset().value_or(0) &&
          query->getBlock() == key->getBlock() &&
          getElementTypeOrSelf(query) == getElementTypeOrSelf(key) &&
@@ -120,6 +122,8 @@ static void fuse(Chain chain) {
       chain.value(), chain.key.getTable(), chain.key.getRopeAttr(),
       builder.getI64IntegerAttr(chain.key.getOffset().value_or(0)), chain.append.getCache(),
       valueCache, chain.append.getBatch());
+  if (hasTokenAngles(chain.key))
+    fused->setAttr(kByTokenAttr, builder.getUnitAttr());
   chain.query.getResult().replaceAllUsesWith(fused.getRotated());
   chain.append.getResult().replaceAllUsesWith(fused.getResult());
   if (chain.values)

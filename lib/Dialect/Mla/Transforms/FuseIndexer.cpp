@@ -14,6 +14,7 @@
 #include "CacheFormats.h"
 #include "KnownAt.h"
 
+#include "mla/Dialect/Mla/IR/TokenAngles.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 #include "mla/Machine/TileShapes.h"
 
@@ -33,9 +34,9 @@ static bool canHold(RopeOp rope, const mlac::TileShapes &shapes) {
   int64_t half = rope.getRope().getDim() / 2, before = rope.getOffset().value_or(0);
   int64_t columns = cast<RankedTensorType>(rope.getInput().getType()).getShape().back();
   int64_t widths[] = {half, before, columns - before - 2 * half};
-  return !rope.getInverse() && static_cast<int64_t>(rope.getEvery()) == 1 &&
-         rope.getTable().getType().getRank() == 2 && rope.getInput().getType() == rope.getType() &&
-         llvm::all_of(widths, [&](int64_t width) {
+  return !rope.getInverse() && !hasTokenAngles(rope) &&
+         static_cast<int64_t>(rope.getEvery()) == 1 && rope.getTable().getType().getRank() == 2 &&
+         rope.getInput().getType() == rope.getType() && llvm::all_of(widths, [&](int64_t width) {
            return width % mlac::kWidthMultiple == 0 && width <= shapes.columns;
          });
 }

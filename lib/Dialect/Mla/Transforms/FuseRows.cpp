@@ -14,6 +14,7 @@
 #include "CacheFormats.h"
 #include "KnownAt.h"
 
+#include "mla/Dialect/Mla/IR/TokenAngles.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 #include "mla/Machine/TileShapes.h"
 
@@ -36,7 +37,8 @@ static bool canHold(RopeOp rope, const mlac::TileShapes &shapes) {
   for (int64_t rest : {before, columns - before - 2 * half})
     if (rest != 0)
       widths.push_back(rest);
-  return !rope.getInverse() && !rope.getCodesGroup() && rope.getTable().getType().getRank() == 2 &&
+  return !rope.getInverse() && !rope.getCodesGroup() && !hasTokenAngles(rope) &&
+         rope.getTable().getType().getRank() == 2 &&
          rope.getTable().getType().getElementType().isF32() &&
          shapes.canHoldRow(llvm::ArrayRef(widths));
 }

@@ -13,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "mla/Dialect/Mla/IR/TokenAngles.h"
 #include "mla/Dialect/Mla/IR/WeightScales.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 
@@ -137,7 +138,8 @@ private:
     auto type = cast<RankedTensorType>(rope.getType());
     int64_t first = rope.getOffset().value_or(0), last = first + rope.getRope().getDim() - 1;
     return type.getRank() == 3 && type.getShape().back() % group == 0 &&
-           first / group == last / group && static_cast<int64_t>(rope.getEvery()) == 1;
+           first / group == last / group && static_cast<int64_t>(rope.getEvery()) == 1 &&
+           !hasTokenAngles(rope);
   }
 
   static Value findWeight(Operation *op) {

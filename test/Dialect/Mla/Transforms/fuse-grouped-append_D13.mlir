@@ -78,3 +78,23 @@ func.func @early(%q: !q, %k: !k, %v: !v, %t: !t, %b: !mla.batch, %both: !both, %
   %last = mla.append %other, %value into %wide, %b : !k, !q into !wide, !mla.batch
   return %again, %new, %last : !q, !both, !wide
 }
+
+// Angles of tokens stay such; not beside those of positions.
+// CHECK-LABEL: func @by_token
+// CHECK-NEXT: mla.grouped_append {{.*}} {mla.by_token} :
+// CHECK-NEXT: return
+func.func @by_token(%q: !q, %k: !k, %v: !v, %t: !t, %b: !mla.batch, %cache: !both) -> (!q, !both) {
+  %key = mla.rope %k, %t, %b with #rope {mla.by_token} : !k, !t, !mla.batch
+  %query = mla.rope %q, %t, %b with #rope {mla.by_token} : !q, !t, !mla.batch
+  %new = mla.append %key, %v into %cache, %b : !k, !v into !both, !mla.batch
+  return %query, %new : !q, !both
+}
+
+// CHECK-LABEL: func @by_token_and_position
+// CHECK-NOT: mla.grouped_append
+func.func @by_token_and_position(%q: !q, %k: !k, %v: !v, %t: !t, %b: !mla.batch, %cache: !both) -> (!q, !both) {
+  %key = mla.rope %k, %t, %b with #rope {mla.by_token} : !k, !t, !mla.batch
+  %query = mla.rope %q, %t, %b with #rope : !q, !t, !mla.batch
+  %new = mla.append %key, %v into %cache, %b : !k, !v into !both, !mla.batch
+  return %query, %new : !q, !both
+}
