@@ -132,11 +132,43 @@ static json::Value describe(const QueryAndKey &operands) {
 static json::Value describe(const std::optional<RopeInfo> &rope) {
   if (!rope)
     return nullptr;
+  std::optional<double> theta = findTheta(*rope);
   return json::Object{{"order", rope->pairing == RopePairing::Half ? "half" : "interleaved"},
                       {"first", rope->first},
                       {"dim", rope->width},
                       {"multiplier", rope->multiplier},
-                      {"frequencies", json::Array(rope->frequencies)}};
+                      {"frequencies", json::Array(rope->frequencies)},
+                      {"theta", theta ? json::Value(*theta) : json::Value(nullptr)}};
+}
+
+static json::Value describe(const std::optional<GraphTables> &tables) {
+  if (!tables)
+    return nullptr;
+  return json::Object{{"cos", describe(tables->cos)},
+                      {"sin", describe(tables->sin)},
+                      {"repeated", tables->areRepeated}};
+}
+
+static json::Value describe(const std::optional<CachedLatents> &latents) {
+  if (!latents)
+    return nullptr;
+  auto operands = [](const GraphValue &query, const GraphValue &key) {
+    return json::Object{{"query", describe(query)}, {"key", describe(key)}};
+  };
+  return json::Object{{"latent", describe(latents->latent)},
+                      {"operands", operands(latents->query, latents->key)},
+                      {"turned", operands(latents->turnedQuery, latents->turnedKey)},
+                      {"weight", latents->weight},
+                      {"tables", describe(latents->tables)}};
+}
+
+static json::Value describe(const std::optional<LatentInfo> &latents) {
+  if (!latents)
+    return nullptr;
+  return json::Object{{"rank", latents->rank},
+                      {"rope_first", latents->first},
+                      {"rope_dim", latents->width},
+                      {"rope", describe(latents->rope)}};
 }
 
 llvm::Error mlac::writeCachedGraph(const CachedGraph &graph, StringRef path) {
@@ -149,6 +181,8 @@ llvm::Error mlac::writeCachedGraph(const CachedGraph &graph, StringRef path) {
                                  {"value", describe(node.value)},
                                  {"group", node.group},
                                  {"sinks", node.sinks},
+                                 {"tables", describe(node.tables)},
+                                 {"latents", describe(node.latents)},
                                  {"kind", static_cast<int64_t>(node.kind)}});
   for (auto [index, info] : llvm::enumerate(graph.kinds))
     kinds.push_back(json::Object{{"step", getStepName(index, /*isDecode=*/false)},
@@ -160,7 +194,8 @@ llvm::Error mlac::writeCachedGraph(const CachedGraph &graph, StringRef path) {
                                  {"window", info.window},
                                  {"scale", info.scale},
                                  {"softcap", info.softcap},
-                                 {"rope", describe(info.rope)}});
+                                 {"rope", describe(info.rope)},
+                                 {"latents", describe(info.latents)}});
   return writeJson(json::Object{{"attention", std::move(nodes)}, {"kinds", std::move(kinds)}},
                    path);
 }

@@ -10,6 +10,7 @@
 
 #include "CacheFormats.h"
 #include "GroupedLayer.h"
+#include "HeadWeights.h"
 #include "ModelAttr.h"
 #include "SelectionLimits.h"
 #include "SharedKeyLayer.h"
@@ -166,10 +167,12 @@ private:
   /// [T, K], of positions.
   RankedTensorType selectionType();
   func::FuncOp createFunction(StringRef name, mla::BatchType batchType);
-  /// The [heads, rows, in] view of a weight [heads * rows, in].
-  Value splitHeads(Value weight, int64_t heads, int64_t rows);
-  /// Rows [first, first + count) of every head of a [N, rows, in] weight.
-  Value sliceRows(Value heads, int64_t first, int64_t count);
+  Value splitHeads(Value weight, int64_t heads, int64_t rows) {
+    return mlac::splitHeads(builder, loc, weight, heads, rows);
+  }
+  Value sliceRows(Value heads, int64_t first, int64_t count) {
+    return mlac::sliceRows(builder, loc, heads, /*dim=*/1, first, count);
+  }
   /// Whether queries and keys have a part that the heads' keys share, rotated or not.
   bool hasRopePart() const { return config.qkRopeHeadDim > 0; }
   /// As it is where the model does not rotate.
@@ -264,24 +267,6 @@ func::FuncOp LayerBuilder::createFunction(StringRef name, mla::BatchType batchTy
     function.setResultAttr(results.size() - 1, mla::kOutputAttr, builder.getStringAttr(kSelection));
   values = nameWeights(function, arguments.size(), tensors);
   return function;
-}
-
-Value LayerBuilder::splitHeads(Value weight, int64_t heads, int64_t rows) {
-  int64_t inputDim = cast<RankedTensorType>(weight.getType()).getDimSize(1);
-  return tensor::ExpandShapeOp::create(builder, loc, tensorType({heads, rows, inputDim}), weight,
-                                       ArrayRef<ReassociationIndices>{{0, 1}, {2}});
-}
-
-Value LayerBuilder::sliceRows(Value heads, int64_t first, int64_t count) {
-  auto type = cast<RankedTensorType>(heads.getType());
-  if (count == type.getDimSize(1))
-    return heads;
-  SmallVector<OpFoldResult> offsets, sizes, strides(3, builder.getIndexAttr(1));
-  for (int64_t offset : {int64_t(0), first, int64_t(0)})
-    offsets.push_back(builder.getIndexAttr(offset));
-  for (int64_t size : {type.getDimSize(0), count, type.getDimSize(2)})
-    sizes.push_back(builder.getIndexAttr(size));
-  return tensor::ExtractSliceOp::create(builder, loc, heads, offsets, sizes, strides);
 }
 
 Value LayerBuilder::rotate(Value rows) {

@@ -231,11 +231,17 @@ static mla::CacheType getCacheType(Operation *op) {
       .Case([](mla::GroupedAttentionOp op) { return op.getKeyCache().getType(); });
 }
 
+/// Behind heads and values; those of attention alone are as wide as its outputs.
+static void describeHidden(Operation *attention, package::ModelT &model) {
+  int64_t hidden = getHiddenSize(attention->getParentOfType<func::FuncOp>());
+  model.hidden_size = hidden > 0 ? hidden : model.num_heads * model.v_head_dim;
+}
+
 static void describeLayer(mla::AttentionOp attention, package::ModelT &model) {
-  model.hidden_size = getHiddenSize(attention->getParentOfType<func::FuncOp>());
   model.num_heads = getDim(attention.getQNope(), 1);
   model.qk_nope_head_dim = getDim(attention.getQNope(), 2);
   model.v_head_dim = getDim(attention.getWUv(), 1);
+  describeHidden(attention, model);
   model.softmax_scale = static_cast<float>(attention.getScale().convertToDouble());
 }
 
@@ -244,8 +250,7 @@ template <typename OpTy>
 static void describeLatentAttention(OpTy attention, package::ModelT &model) {
   model.num_heads = getDim(attention.getQLat(), 1);
   model.qk_nope_head_dim = model.v_head_dim = getDim(attention.getQLat(), 2);
-  int64_t hidden = getHiddenSize(attention->template getParentOfType<func::FuncOp>());
-  model.hidden_size = hidden > 0 ? hidden : model.num_heads * model.v_head_dim;
+  describeHidden(attention, model);
   model.softmax_scale = static_cast<float>(attention.getScale().convertToDouble());
 }
 
@@ -254,8 +259,7 @@ static void describeGroups(mla::GroupedAttentionOp attention, package::ModelT &m
   model.num_heads = attention.getHeads();
   model.qk_nope_head_dim = getDim(attention.getQuery(), 2);
   model.v_head_dim = getDim(attention.getOutput(), 2);
-  int64_t hidden = getHiddenSize(attention->getParentOfType<func::FuncOp>());
-  model.hidden_size = hidden > 0 ? hidden : model.num_heads * model.v_head_dim;
+  describeHidden(attention, model);
   model.softmax_scale = static_cast<float>(attention.getScale().convertToDouble());
 }
 
@@ -326,11 +330,6 @@ LogicalResult mlac::describeModel(ModuleOp module, package::PackageT &package) {
                             "mla.absorbed_attention, an mla.grouped_attention, an "
                             "mla.sparse_attention over a cache, an mla.append or an "
                             "mla.gather, found none: a package describes its model by it");
-  if (isa<mla::AttentionOp>(attention) &&
-      getHiddenSize(attention->getParentOfType<func::FuncOp>()) <= 0)
-    return attention->emitError(
-        "expected its function to have an argument [tokens, hidden] marked "
-        "mla.input = \"hidden\", or a result marked mla.output = \"output\"");
   FailureOr<SmallVector<PoolUse>> pools = collectPools(module);
   if (failed(pools))
     return failure();

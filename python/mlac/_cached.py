@@ -7,13 +7,14 @@ all that is not attention (paged-cache.md section 12)."""
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import operator
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ._compile import _run, compile
 from ._errors import InvalidArgument
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
+    from .attention import AttentionInfo
     from .sequence_info import Metadata, SequenceInfo
 
 
@@ -42,27 +44,82 @@ def _slots(metadata: Metadata, page_size: int) -> np.ndarray:
 class _Attention:
     """What stands in the place of one attention of the graph."""
 
-    def __init__(self, attend: _PackagedSteps | _Operators, place: Mapping[str, Any], layer: int):
-        self._attend, self._layer, self._group = attend, layer, place["group"]
-        self.operands = place[attend.operands]  # queries and keys of the graph
+    def __init__(self, run: Callable[..., torch.Tensor], layer: int):
+        self._run, self._layer = run, layer
         self.__name__ = f"cached_attention_{layer}"
 
-    def __call__(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """Of [batch, heads, tokens, channels], as the graph has them: new tokens alone."""
-        if self.operands["key_is_transposed"]:
-            key = key.transpose(-1, -2)
-        rows = [heads.transpose(1, 2).contiguous()
-                for heads in (query, key[:, ::self.operands["group"]], value[:, ::self._group])]
+    def __call__(self, query: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        """Of queries [batch, heads, tokens, channels], as the graph has them, and what else the
+        attention takes: new tokens alone."""
         batch, heads, tokens, _ = query.shape
-        output = self._attend.run(self._layer, *rows)
+        output = self._run(self._layer, query, *others)
         return output.view(batch, tokens, heads, -1).transpose(1, 2)
+
+
+class _Heads(NamedTuple):
+    """Queries, keys and values of heads, of one attention."""
+
+    values: tuple[Any, ...]  # of the graph
+    is_key_transposed: bool
+    groups: tuple[int, int]  # keys and values are of every so many heads
+
+    @classmethod
+    def of(cls, place: Mapping[str, Any], name: str) -> _Heads:
+        operands = place[name]
+        tables = place["tables"] if name == "operands" else None
+        return cls((operands["query"], operands["key"], place["value"], *_table_values(tables)),
+                   operands["key_is_transposed"], (operands["group"], place["group"]))
+
+    def rows(self, query: torch.Tensor, key: torch.Tensor,
+             value: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """[batch, tokens, heads, channels]."""
+        if self.is_key_transposed:
+            key = key.transpose(-1, -2)
+        keys, values = self.groups
+        return tuple(_rows_of(heads) for heads in (query, key[:, ::keys], value[:, ::values]))
+
+
+class _Latents(NamedTuple):
+    """Queries of heads, latents, and channels that the heads' keys share, of one attention."""
+
+    values: tuple[Any, ...]  # of the graph
+
+    @classmethod
+    def of(cls, place: Mapping[str, Any], name: str) -> _Latents:
+        latents = place["latents"]
+        operands = latents[name]
+        tables = latents["tables"] if name == "operands" else None
+        return cls((operands["query"], latents["latent"], operands["key"],
+                    *_table_values(tables)))
+
+    @staticmethod
+    def rows(query: torch.Tensor, latent: torch.Tensor,
+             key: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """[batch, tokens, heads, channels] and twice [batch, tokens, columns]."""
+        tokens = query.shape[0], query.shape[2]
+        return (_rows_of(query), *(rows.reshape(*tokens, rows.shape[-1]).contiguous()
+                                   for rows in (latent, key)))
+
+
+def _rows_of(heads: torch.Tensor) -> torch.Tensor:
+    return heads.transpose(1, 2).contiguous()
+
+
+def _table_values(tables: Mapping[str, Any] | None) -> tuple[Any, ...]:
+    return () if tables is None else (tables["cos"], tables["sin"])
+
+
+def _angles(tables: tuple[torch.Tensor, ...], pairs: int, tokens: int) -> torch.Tensor:
+    """[tokens, 2 * pairs], cosines before sines; tables may be alike for all of the batch."""
+    import torch
+
+    rows = [table.reshape(-1, table.shape[-1])[:, :pairs].float() for table in tables]
+    return torch.cat([each.repeat(tokens // each.shape[0], 1) for each in rows], -1)
 
 
 class _PackagedSteps:
     """The steps of a package, which has every attention of the graph, over one cache of each, and
     the rope before it."""
-
-    operands = "operands"
 
     def __init__(self, program: Any, package: Package, plan: Mapping[str, Any],
                  info: SequenceInfo, device: Device):
@@ -75,18 +132,37 @@ class _PackagedSteps:
         page = package.info["pools"][0]["page_size"]
         if page != info.page_size:
             raise InvalidArgument(f"info: its pages hold {info.page_size} tokens, the package's {page}")
-        first = self._kinds[0]
-        width = first["num_kv_heads"] * (first["head_dim"] + first["value_dim"])
         like = _any_weight(program)
-        self.caches = [torch.zeros(info.num_pages, page, width, dtype=like.dtype,
+        self.caches = [torch.zeros(info.num_pages, page, self._width(), dtype=like.dtype,
                                    device=like.device) for _ in self._places]
         for layer, (place, cache) in enumerate(zip(self._places, self.caches)):
             self._engine.bind_pool(cache, layer)
-            if place["sinks"]:
-                sinks = program.state_dict[place["sinks"]].detach().float().cpu().contiguous()
-                self._engine.bind({"sinks": sinks}, layer)
+            weights = self._weights(program, place)
+            if weights:
+                self._engine.bind(weights, layer)
             self._engine.prepare(layer)
+        of = _Latents.of if self._kinds[0]["latents"] else _Heads.of
+        self.inputs: list[_Heads | _Latents] = [of(place, "operands") for place in self._places]
         self._plans = [self._engine.plan() for _ in self._kinds]
+        self._checked: set[int] = set()  # layers
+
+    def _width(self) -> int:
+        """Of a token's row in a cache."""
+        kind = self._kinds[0]
+        latents = kind["latents"]
+        width: int = latents["rank"] + latents["rope_dim"] if latents else \
+            kind["num_kv_heads"] * (kind["head_dim"] + kind["value_dim"])
+        return width
+
+    @staticmethod
+    def _weights(program: Any, place: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        """Of the graph, that an attention's step takes."""
+        weights = {}
+        if place["sinks"]:
+            weights["sinks"] = _weight(program, place["sinks"]).float()
+        if place["latents"]:
+            weights["kv_b_proj.weight"] = _weight(program, place["latents"]["weight"])
+        return {name: weight.cpu().contiguous() for name, weight in weights.items()}
 
     def prepare(self) -> None:
         """Fills the plans, once a step."""
@@ -100,44 +176,127 @@ class _PackagedSteps:
             plan.fill_tables(lengths, ends, table, slots,
                              kind["decode" if is_decode else "step"])
 
-    def run(self, layer: int, *heads: torch.Tensor) -> torch.Tensor:
-        query, key, value = (rows.flatten(0, 1) for rows in heads)
-        output = query.new_empty(*query.shape[:2], value.shape[-1])
-        self._plans[self._places[layer]["kind"]].run_bound(
-            layer, query=query, key=key, value=value, output=output)
+    def _check_tables(self, layer: int, tables: tuple[torch.Tensor, ...], pairs: int) -> None:
+        """In a layer's first step: what the graph does not say of its tables."""
+        place = self._places[layer]
+        of = (place["latents"] or place)["tables"]
+        if layer in self._checked or not of["repeated"]:
+            return
+        for name, table in zip(("cos", "sin"), tables):
+            if not table[..., :pairs].equal(table[..., pairs:2 * pairs]):
+                raise InvalidArgument(f"{of[name]}, whose rows turn the attention of node "
+                                      f"'{place['node']}' in {place['module']}: columns {pairs} to "
+                                      f"{2 * pairs - 1} are not those before them again")
+        self._checked.add(layer)
+
+    def run(self, layer: int, *values: torch.Tensor) -> torch.Tensor:
+        kind = self._kinds[self._places[layer]["kind"]]
+        latents = kind["latents"]
+        rows = [each.flatten(0, 1) for each in self.inputs[layer].rows(*values[:3])]
+        names = ("query", "latent", "k_pe") if latents else ("query", "key", "value")
+        buffers = dict(zip(names, rows))
+        query = rows[0]
+        if len(values) > len(rows):
+            pairs = (latents or kind)["rope"]["dim"] // 2
+            self._check_tables(layer, values[3:], pairs)
+            buffers["angles"] = _angles(values[3:], pairs, query.shape[0])
+        output = query.new_empty(*query.shape[:2], kind["value_dim"])
+        self._plans[self._places[layer]["kind"]].run_bound(layer, output=output, **buffers)
         return output
 
 
 class _Operators:
-    """The operator of a descriptor (mlac.attention), with caches of each attention, buffers of all.
-    Rope is the graph's own."""
-
-    operands = "turned"
+    """The operator of a descriptor (mlac.attention), with caches of each attention, and buffers of
+    all: angles of rope, where the operator rotates as the graph does."""
 
     def __init__(self, program: Any, plan: Mapping[str, Any], info: SequenceInfo, name: str):
-        from .attention import AttentionInfo, AttentionNodes, AttentionRegistry
+        from .attention import AttentionNodes, AttentionRegistry
 
         self.nodes = AttentionNodes(AttentionRegistry.get(name), info)
-        like = _any_weight(program)
+        self._name, self._dtype = name, _any_weight(program).dtype
+        self._folds = self.nodes.descriptor.is_latent()
+        self._weights: list[tuple[torch.Tensor, torch.Tensor]] = []  # W_UK and W_UV of heads
+        self._splits: list[list[int]] = []  # of queries' channels
+        self.inputs: list[_Heads | _Latents] = []
         for place in plan["attention"]:
-            if place["sinks"]:
-                raise InvalidArgument(f"node '{place['node']}' in {place['module']} has sinks, "
-                                      f"which the operator of '{name}' does not take")
             kind = plan["kinds"][place["kind"]]
-            self.nodes.add(AttentionInfo(
-                kind["num_heads"], kind["num_kv_heads"], kind["head_dim"], like.dtype,
-                value_dim=kind["value_dim"], scale=kind["scale"], window=kind["window"],
-                softcap=kind["softcap"]))
-        info.to(like.device)
+            if place["sinks"]:
+                self._refuse(place, "has sinks, which the operator of '%s' does not take")
+            if self._folds:
+                self._add_latents(program, place, kind)
+            else:
+                self._add_heads(place, kind)
+        info.to(_any_weight(program).device)
         self.nodes.initialize()
         self.caches = list(self.nodes.caches.values())
+
+    def _refuse(self, place: Mapping[str, Any], what: str) -> NoReturn:
+        raise InvalidArgument(f"node '{place['node']}' in {place['module']} {what % self._name}")
+
+    def _choose_rope(self, info: AttentionInfo, rope: Mapping[str, Any] | None,
+                     columns: int) -> tuple[AttentionInfo, str]:
+        """Which operands to take: those before rope, if the operator does it."""
+        from .attention import PositionalEmbeddingConfig
+
+        is_whole = rope is not None and (rope["first"], rope["dim"]) == (0, columns)
+        if rope is None or not is_whole or rope["theta"] is None or \
+                self.nodes.descriptor.rope_order() != rope["order"]:
+            return info, "turned"
+        config = PositionalEmbeddingConfig("rope", float(rope["theta"]))
+        return dataclasses.replace(info, pos_embd_config=config), "operands"
+
+    def _add_heads(self, place: Mapping[str, Any], kind: Mapping[str, Any]) -> None:
+        from .attention import AttentionInfo
+
+        info = AttentionInfo(kind["num_heads"], kind["num_kv_heads"], kind["head_dim"],
+                             self._dtype, value_dim=kind["value_dim"], scale=kind["scale"],
+                             window=kind["window"], softcap=kind["softcap"])
+        info, operands = self._choose_rope(info, kind["rope"], kind["head_dim"])
+        self.nodes.add(info)
+        self.inputs.append(_Heads.of(place, operands))
+
+    def _add_latents(self, program: Any, place: Mapping[str, Any],
+                     kind: Mapping[str, Any]) -> None:
+        from .attention import AttentionInfo
+
+        latents = kind["latents"]
+        if latents is None:
+            self._refuse(place, "has keys and values of heads, and the operator of '%s' takes "
+                         "latents that all attention of a graph has")
+        rank, rope_dim = latents["rank"], latents["rope_dim"]
+        info = AttentionInfo(kind["num_heads"], 1, rank + rope_dim, self._dtype,
+                             rope_dim=rope_dim, value_dim=rank, scale=kind["scale"])
+        info, operands = self._choose_rope(info, latents["rope"], rope_dim)
+        self.nodes.add(info)
+        self.inputs.append(_Latents.of(place, operands))
+        nope = kind["head_dim"] - rope_dim
+        up = _weight(program, place["latents"]["weight"]).unflatten(0, (kind["num_heads"], -1))
+        self._weights.append((up[:, :nope], up[:, nope:]))
+        first = latents["rope_first"]
+        self._splits.append([first, rope_dim, nope - first])
 
     def prepare(self) -> None:
         self.nodes.prepare()
 
-    def run(self, layer: int, *heads: torch.Tensor) -> torch.Tensor:
-        output: torch.Tensor = self.nodes.run(layer, *heads)
-        return output
+    def run(self, layer: int, *values: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        rows = self.inputs[layer].rows(*values)
+        if not self._folds:
+            output: torch.Tensor = self.nodes.run(layer, *rows)
+            return output
+        query, latent, key = rows
+        before, rope, behind = query.split(self._splits[layer], -1)
+        keys, up = self._weights[layer]
+        folded = torch.einsum("bshp,hpl->bshl", torch.cat([before, behind], -1), keys)
+        output = self.nodes.run(layer, folded.contiguous(), rope.contiguous(), latent, key)
+        heads = output.unflatten(-1, folded.shape[2:])
+        return torch.einsum("bshl,hvl->bshv", heads, up).contiguous()
+
+
+def _weight(program: Any, name: str) -> torch.Tensor:
+    weight: torch.Tensor = program.state_dict[name].detach()
+    return weight
 
 
 def _any_weight(program: Any) -> torch.Tensor:
@@ -157,22 +316,63 @@ def _find(nodes: Mapping[str, Any], value: Any) -> Any:
                 if user.target is operator.getitem and user.args[1] == value["result"])
 
 
-def _erase_with_operands(graph: Any, node: Any) -> None:
+def _name_of(node: Any) -> str:
+    """Of an operator of aten, without its overload."""
+    return str(node.target).split(".")[1] if str(node.target).startswith("aten.") else ""
+
+
+def _is_check(node: Any) -> bool:
+    return _name_of(node) == "_assert_tensor_metadata"
+
+
+def _erase_with_operands(graph: Any, *nodes: Any) -> None:
     """What only an attention read. torch's own elimination takes dropout for an effect, and what
     tracing saw of a tensor's type for a use."""
-    def name(of: Any) -> str:
-        return str(of.target).split(".")[1] if str(of.target).startswith("aten.") else ""
-
-    following = [node]
+    following = dict.fromkeys(nodes)  # each once, and so no erased one
     while following:
-        node = following.pop()
-        checks = [user for user in node.users if name(user) == "_assert_tensor_metadata"]
-        if node.op != "call_function" or name(node).endswith("_") or len(checks) < len(node.users):
+        node, _ = following.popitem()
+        if node.op != "call_function" or _name_of(node).endswith("_") or \
+                not all(map(_is_check, node.users)):
             continue
-        for check in checks:
+        for check in list(node.users):
             graph.erase_node(check)
-        following += node.all_input_nodes
+        following.update(dict.fromkeys(node.all_input_nodes))
         graph.erase_node(node)
+
+
+_MAKES_MEMORY = {"new_empty", "empty", "empty_like", "new_zeros", "zeros", "zeros_like"}
+_OF_MEMORY = {"slice", "select", "narrow", "view", "alias", "copy_", "fill_", "zero_", "transpose",
+              "detach", "permute"}
+
+
+def _collect_writes(memory: Any, users: dict[Any, None]) -> bool:
+    """What uses memory through views of it, all of which only write to it; False: it is read."""
+    for user in memory.users:
+        is_through = _name_of(user) in _OF_MEMORY and user.args and user.args[0] is memory and \
+            sum(each is memory for each in user.args) == 1
+        if not is_through and not _is_check(user):
+            return False
+        if user not in users:
+            users[user] = None
+            if not _collect_writes(user, users):
+                return False
+    return True
+
+
+def _erase_unread_memory(graph: Any) -> None:
+    """New memory that is written and not read, as that of keys which heads were copied into."""
+    memory = [node for node in graph.nodes if _name_of(node) in _MAKES_MEMORY]
+    for node in reversed(memory):
+        users: dict[Any, None] = {}
+        if not _collect_writes(node, users):
+            continue
+        dead = [node, *users]
+        places = {each: index for index, each in enumerate(graph.nodes)}
+        makers = {maker: None for each in dead for maker in each.all_input_nodes
+                  if maker not in users and maker is not node}
+        for each in sorted(dead, key=places.__getitem__, reverse=True):
+            graph.erase_node(each)
+        _erase_with_operands(graph, *makers)
 
 
 class CachedModel:
@@ -191,14 +391,13 @@ class CachedModel:
         nodes = {node.name: node for node in module.graph.nodes}
         for layer, place in enumerate(places):
             old = nodes[place["node"]]
-            attention = _Attention(self._attend, place, layer)
-            operands = tuple(_find(nodes, value) for value in
-                             (*(attention.operands[name] for name in ("query", "key")),
-                              place["value"]))
+            attention = _Attention(self._attend.run, layer)
+            operands = tuple(_find(nodes, value) for value in self._attend.inputs[layer].values)
             with module.graph.inserting_after(old):
                 new = module.graph.call_function(attention, operands)
             old.replace_all_uses_with(new)
             _erase_with_operands(module.graph, old)
+        _erase_unread_memory(module.graph)
         module.graph.eliminate_dead_code()
         module.recompile()
         return module

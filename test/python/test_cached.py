@@ -62,18 +62,23 @@ class ArchiveTest(unittest.TestCase):
     def test_D46_golden_layer(self):
         package, plan = compile_cached(GOLDEN / "llama_gqa_dynamic.pt2", "--page-size=16")
         (place,), (kind,) = plan["attention"], plan["kinds"]
-        # Tables that are inputs leave rope to the graph.
-        self.assertEqual(place["operands"], {"query": "add", "key": "reshape", "group": 4,
-                                             "key_is_transposed": False})
-        self.assertEqual((place["operands"], kind["rope"]), (place["turned"], None))
+        # Tables are inputs, and rope the step's all the same: queries and keys are from before it.
+        self.assertEqual(place["turned"], {"query": "add", "key": "reshape", "group": 4,
+                                           "key_is_transposed": False})
+        self.assertNotEqual(place["operands"]["query"], "add")
+        self.assertEqual((place["operands"]["group"], place["latents"]), (1, None))
+        self.assertEqual((kind["rope"]["order"], kind["rope"]["dim"], kind["rope"]["frequencies"]),
+                         ("half", 48, []))
+        # Both halves are columns of their own of an input.
+        self.assertEqual(sorted(place["tables"]), ["cos", "repeated", "sin"])
+        self.assertTrue(place["tables"]["repeated"])
         self.assertEqual((place["value"], place["group"]), ("reshape_1", 4))
         self.assertEqual((kind["num_heads"], kind["num_kv_heads"], kind["head_dim"]), (8, 2, 48))
         golden = read_golden("llama_gqa.safetensors")
         hidden, cos, sin = (golden[name][0] for name in ("hidden_states", "cos", "sin"))
         heads = lambda name: (hidden @ golden[f"weights/{name}.weight"].T).reshape(40, -1, 48)
-        turned = lambda x: np.concatenate([-x[..., 24:], x[..., :24]], -1)
-        rope = lambda x: x * cos[:, None] + turned(x) * sin[:, None]
-        rows = dict(query=rope(heads("q_proj")), key=rope(heads("k_proj")), value=heads("v_proj"))
+        rows = dict(query=heads("q_proj"), key=heads("k_proj"), value=heads("v_proj"),
+                    angles=np.concatenate([cos[:, :24], sin[:, :24]], -1))
         rows = {name: np.ascontiguousarray(x, np.float32) for name, x in rows.items()}
         engine = mlac.Engine(package, mlac.Device("cpu", 1), max_seq_len=64)
         engine.prepare()
@@ -89,16 +94,23 @@ class ArchiveTest(unittest.TestCase):
         self.assertLess(error, TOLERANCE)
 
     def test_D46_every_layer_of_a_model(self):
-        _, plan = compile_cached(GOLDEN / "deepseek_v3_tiny_model.pt2")
+        package, plan = compile_cached(GOLDEN / "deepseek_v3_tiny_model.pt2")
         places = [place["module"] for place in plan["attention"]]
         self.assertEqual(places, [f"model.model.layers.{layer}.self_attn: DeepseekV3Attention"
                                   for layer in range(2)])
-        # Keys of latents, in full for each head, and values of other widths. No value of the graph
-        # has those keys before rope.
         (kind,) = plan["kinds"]
         self.assertEqual((kind["num_heads"], kind["num_kv_heads"], kind["head_dim"],
                           kind["value_dim"]), (4, 4, 24, 16))
         self.assertEqual((kind["step"], kind["decode"]), ("step", "decode"))
+        # A latent of each token and a rope key, which the step turns; no keys of heads.
+        latents = kind["latents"]
+        self.assertEqual((latents["rank"], latents["rope_first"], latents["rope_dim"]), (32, 16, 8))
+        self.assertEqual((latents["rope"]["order"], kind["rope"]), ("interleaved", None))
+        self.assertEqual([place["latents"]["weight"] for place in plan["attention"]],
+                         [f"model.model.layers.{layer}.self_attn.kv_b_proj.weight" for layer in range(2)])
+        self.assertEqual([(field["name"], field["columns"])
+                          for field in package.info["pools"][0]["fields"]],
+                         [("latent", 32), ("rope", 8)])
 
     def test_D46_refusals(self):
         _, error = compile_cached(GOLDEN / "llama_gqa_decomposed.pt2")
@@ -188,22 +200,35 @@ class ModelTest(unittest.TestCase):
 
     def expected(self, model):
         """By eager, without a cache."""
+        return self.expected_of(
+            lambda tokens: model(input_ids=torch.tensor([tokens]), use_cache=False).logits)
+
+    def expected_of(self, logits_of):
         result = []
         for prompt in self.PROMPTS:
             tokens = list(prompt)
             for _ in range(self.NEW_TOKENS):
                 with torch.no_grad():
-                    logits = model(input_ids=torch.tensor([tokens]), use_cache=False).logits
-                tokens.append(int(logits[0, -1].argmax()))
+                    tokens.append(int(logits_of(tokens)[0, -1].argmax()))
             result.append(tokens)
         return result
+
+    def names_left(self, cached):
+        return {str(node.target).removeprefix("aten.").split(".")[0]
+                for node in cached._graph.graph.nodes if node.op == "call_function"}
+
+    def weights_left(self, cached, word):
+        """Weights with such names that the graph still reads."""
+        placeholders = {node.name for node in cached._graph.graph.nodes
+                        if node.op == "placeholder" and node.users}
+        return [spec.target for spec in cached._program.graph_signature.input_specs
+                if spec.arg.name in placeholders and word in (spec.target or "")]
 
     def test_D46_tokens_of_whole_models(self):
         for kind, sizes, implementation in (
                 ("llama", TINY, "sdpa"), ("llama", TINY, "eager"), ("qwen3", TINY, "sdpa"),
                 ("llama", {**TINY, "rope_scaling": YARN}, "sdpa"),
-                ("llama", {**TINY, "rope_scaling": LLAMA3}, "sdpa"),
-                ("deepseek_v3", LATENT, "sdpa")):
+                ("llama", {**TINY, "rope_scaling": LLAMA3}, "sdpa")):
             with self.subTest(kind, implementation=implementation,
                               rope=sizes.get("rope_scaling")):
                 model = self.make_model(kind, sizes, implementation)
@@ -212,10 +237,91 @@ class ModelTest(unittest.TestCase):
                                           target="cpu")
                 self.assertEqual(len(cached.caches), sizes["num_hidden_layers"])
                 self.assertEqual(self.generate(cached), self.expected(model))
-                # Nothing of attention is left to torch, rope neither; but that of latents' keys.
-                left = {str(node.target) for node in cached._graph.graph.nodes}
-                self.assertNotIn("aten.scaled_dot_product_attention.default", left)
-                self.assertEqual("aten.cos.default" in left, kind == "deepseek_v3")
+                # Nothing of attention is left to torch, rope neither.
+                self.assertFalse(self.names_left(cached) &
+                                 {"scaled_dot_product_attention", "softmax", "cos", "sin"})
+
+    def test_D46_tokens_of_models_over_latents(self):
+        """Caches of one latent and one rope key for each token."""
+        for kind, sizes, implementation in (
+                ("deepseek_v3", LATENT, "sdpa"), ("deepseek_v3", LATENT, "eager"),
+                ("deepseek_v3", {**LATENT, "rope_scaling": YARN}, "sdpa"),
+                ("deepseek_v2", {**LATENT, "q_lora_rank": None}, "sdpa"),
+                ("minicpm3", LATENT, "sdpa")):
+            with self.subTest(kind, implementation=implementation, sizes=sizes):
+                model = self.make_model(kind, sizes, implementation)
+                info = SequenceInfo(max_seq_len=32, max_batch_size=3, page_size=4)
+                cached = self.make_cached(model, info, device=mlac.Device("cpu", 1),
+                                          target="cpu")
+                self.assertEqual({tuple(cache.shape) for cache in cached.caches},
+                                 {(info.num_pages, 4, LATENT["kv_lora_rank"] + 8)})
+                self.assertEqual(self.generate(cached), self.expected(model))
+                # Keys and values of heads are not made, nor memory for them.
+                self.assertFalse(self.names_left(cached) &
+                                 {"scaled_dot_product_attention", "cos", "new_empty", "copy_"})
+                self.assertEqual(self.weights_left(cached, "kv_b_proj"), [])
+                self.assertTrue(self.weights_left(cached, "kv_a_layernorm"))
+
+    def export_form(self, model, tables):
+        """The model of latent_models, batch and tokens open."""
+        batch, tokens = (torch.export.Dim(name, min=2, max=most)
+                         for name, most in (("batch", 8), ("tokens", 64)))
+        rows = {0: batch, 1: tokens}
+        example = (torch.ones(3, 5, dtype=torch.long), torch.arange(5).expand(3, 5).contiguous(),
+                   torch.zeros(3, 1, 5, 5), tables(torch.arange(5).expand(3, 5)))
+        shapes = (rows, rows, {0: batch, 2: tokens, 3: tokens},
+                  (rows, rows) if example[-1] else None)
+        return example, shapes
+
+    def test_D46_latents_in_an_older_form(self):
+        """Angles that are inputs, or rows of stored tables: a row of each token is the step's."""
+        from latent_models import Model, Rotary
+
+        stored = Rotary(Model.SIZES["rope"], 64)
+        for takes_tables in (False, True):
+            with self.subTest(takes_tables=takes_tables):
+                tables = lambda at: ((stored.cos_cached[at], stored.sin_cached[at])
+                                     if takes_tables else None)
+                torch.manual_seed(3)
+                model = Model(takes_tables=takes_tables).eval()
+                example, shapes = self.export_form(model, tables)
+                info = SequenceInfo(max_seq_len=32, max_batch_size=4, page_size=8)
+                cached = mlac.cached(model, example, info, dynamic_shapes=shapes, target="cpu",
+                                     device=mlac.Device("cpu", 1))
+                self.assertEqual(tuple(cached.caches[0].shape[2:]), (24 + 8,))
+                self.assertFalse(self.names_left(cached) & {"new_empty", "softmax", "matmul"})
+                self.assertEqual(self.weights_left(cached, "kv_b_proj"), [])
+
+                def logits(ids, positions):
+                    mask = torch.full((1, 1, ids.shape[1], ids.shape[1]), float("-inf")).triu(1)
+                    return model(ids, positions, mask, tables(positions))
+
+                at = lambda tokens: torch.arange(len(tokens))[None]
+                expected = self.expected_of(lambda tokens: logits(torch.tensor([tokens]), at(tokens)))
+                self.assertEqual(self.generate_form(cached, tables), expected)
+
+    def generate_form(self, cached, tables):
+        """Each prompt beside those of others; rows of equal lengths, as the export has them."""
+        info, tokens = cached.info, [list(prompt) for prompt in self.PROMPTS]
+        info.update_pos(0, reset=True)
+        info.assign_cache_loc([range(own, info.num_pages, 3) for own in (2, 0, 1)])
+        for cache in cached.caches:
+            cache.fill_(float("nan"))
+        new = tokens
+        for _ in range(self.NEW_TOKENS):
+            info.nest_sequences(new)
+            positions = np.concatenate([np.arange(start, start + len(own))
+                                        for start, own in zip(info.input_pos, new)])
+            shape = info.input_ids.shape
+            positions = torch.from_numpy(positions).view(shape)
+            with torch.no_grad():
+                logits = cached(torch.from_numpy(info.input_ids).long(), positions,
+                                torch.zeros(shape[0], 1, shape[1], shape[1]), tables(positions))
+            info.update_pos([len(own) for own in new])
+            rows = [rows[-1] for rows in info.unnest_sequences(logits.numpy())]
+            new = [[int(row.argmax())] for row in rows]
+            tokens = [old + own for old, own in zip(tokens, new)]
+        return tokens
 
     def test_D46_tokens_by_the_operator_of_a_descriptor(self):
         """Chosen by name, also one that is registered here; buffers are made once."""
@@ -241,12 +347,45 @@ class ModelTest(unittest.TestCase):
                 self.assertIsNone(cached.package)
                 self.assertEqual(len(cached.caches), 2 * TINY["num_hidden_layers"])
                 self.assertEqual(self.generate(cached), expected)
-        self.assertEqual(made, ["freqs_cis_None_10000_0_1_0"])
-        # Keys of other widths than values; eager's products.
-        model = self.make_model("deepseek_v3", LATENT, "eager")
-        info = SequenceInfo(max_seq_len=32, max_batch_size=3, page_size=4)
-        cached = self.make_cached(model, info, attention="PagedMultiHead")
-        self.assertEqual(self.generate(cached), self.expected(model))
+        # One table of angles for all layers, once.
+        self.assertEqual(made, ["freqs_cis_rope_10000_0_1_0"])
+
+    def test_D46_rope_by_the_operator_of_a_descriptor(self):
+        """Where it rotates as the graph does, angles are a buffer that all layers share."""
+        whole, half = {**TINY, "rope_theta": 5e5}, {**TINY, "rope_scaling": LLAMA3}
+        for sizes, name, page, buffers in (
+                (whole, "PagedMultiHead", 4, {"freqs_cis_rope_500000_0_1_0": (64, 12, 2)}),
+                (whole, "TritonWithFlattenedInputs", 0,
+                 {"freqs_cis_rope_500000_0_1_0": (64, 12, 2)}),
+                (whole, "MultiHead", 0, {}),
+                # Frequencies that are no theta's are the graph's.
+                (half, "PagedMultiHead", 4, {"freqs_cis_None_10000_0_1_0": (0,)})):
+            with self.subTest(name, buffers=buffers):
+                model = self.make_model("llama", sizes, "sdpa")
+                info = SequenceInfo(max_seq_len=32, max_batch_size=3, page_size=page)
+                cached = self.make_cached(model, info, attention=name)
+                nodes = cached._attend.nodes
+                self.assertEqual({key: tuple(each.shape) for key, each in nodes.buffers.items()},
+                                 buffers)
+                self.assertEqual("cos" in self.names_left(cached),
+                                 not any("rope" in key for key in buffers))
+                self.assertEqual(self.generate(cached), self.expected(model))
+
+    def test_D46_D48_latents_by_the_operator_of_a_descriptor(self):
+        """Queries are folded before it and outputs unfolded behind it, by torch."""
+        for implementation, name, columns in (("sdpa", "MultiHeadLatent", (40,)),
+                                              # Keys of other widths than values; eager's products.
+                                              ("eager", "PagedMultiHead", (4, 24))):
+            with self.subTest(name):
+                model = self.make_model("deepseek_v3", LATENT, implementation)
+                info = SequenceInfo(max_seq_len=32, max_batch_size=3, page_size=4)
+                cached = self.make_cached(model, info, attention=name)
+                self.assertEqual(tuple(cached.caches[0].shape[2:]), columns)
+                self.assertEqual("cos" in self.names_left(cached), name == "PagedMultiHead")
+                self.assertEqual(sorted(cached._attend.nodes.buffers),
+                                 ["cos_rope_10000_0_1_0", "sin_rope_10000_0_1_0"]
+                                 if name == "MultiHeadLatent" else ["freqs_cis_None_10000_0_1_0"])
+                self.assertEqual(self.generate(cached), self.expected(model))
 
     def test_D43_D46_canonical_node(self):
         """torch.ops.attention.scaled_dot_product_attention is an attention."""
@@ -288,6 +427,10 @@ class ModelTest(unittest.TestCase):
             self.make_cached(model, info, attention="MultiHead")
         with self.assertRaisesRegex(ValueError, "option 'target' is of packages"):
             self.make_cached(model, info, attention="PagedMultiHead", target="cpu")
+        with self.assertRaisesRegex(ValueError, "in model.layers.0.self_attn: LlamaAttention has "
+                                    "keys and values of heads, and the operator of "
+                                    "'MultiHeadLatent' takes latents"):
+            self.make_cached(model, info, attention="MultiHeadLatent")
 
 
 if __name__ == "__main__":

@@ -186,11 +186,24 @@ def CacheAttention : Pass<"mla-cache-attention", "::mlir::ModuleOp"> {
     for groups of queries are taken once. Masks are left without uses: a causal mask, or one that is
     an input, is taken as the causal one, with a window where it has one.
 
+    Queries and keys are taken from before rope, by the weight that has its frequencies, or by
+    cosines and sines of each token, where the graph has those as values of any origin.
+
+    Where all keys and values of the graph are projections of one latent of each token, beside
+    channels that all heads' keys share (DeepSeek-V2), the cache has a latent and those channels:
+
+    ```mlir
+    %o = graph.node "mlac.cached_latent_attention"(%q, %latent, %k_pe, %seq_len, %input_pos,
+        %cache_loc, %seq_start, %page_table, %kv_cache_0, %kv_b_proj, %inv_freq) {...}
+    ```
+
     `attention` names another operator, as mlac.attention registers them: MultiHead,
-    TritonWithFlattenedInputs and PagedMultiHead. Their metadata is also made of the graph's tokens,
-    `input_ids`, and of the page's size; keys and values have caches of their own, k_cache_N and
-    v_cache_N; a buffer of angles is one input of all nodes, empty, because rope stays in
-    the graph; scale, window and softcap are constants, but of TritonWithFlattenedInputs:
+    TritonWithFlattenedInputs, PagedMultiHead and MultiHeadLatent. Their metadata is also made of the
+    graph's tokens, `input_ids`, and of the page's size; keys and values have caches of their own,
+    k_cache_N and v_cache_N; buffers of angles are inputs that all nodes share, by names that say
+    theta, and empty where the operator does not rotate as the graph does, whose rope then stays;
+    scale, window and softcap are constants, but of TritonWithFlattenedInputs. MultiHeadLatent takes
+    queries that nodes before it fold to latents, and gives latents that nodes behind it unfold:
 
     ```mlir
     %o = graph.node "mlac.paged_mha_with_cache.default"(%q, %k, %v, %seq_len, %input_pos,
@@ -202,7 +215,8 @@ def CacheAttention : Pass<"mla-cache-attention", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"attention", "attention", "std::string", "\"Packaged\"",
-           "the operator: Packaged, MultiHead, TritonWithFlattenedInputs or PagedMultiHead">,
+           "the operator: Packaged, MultiHead, TritonWithFlattenedInputs, PagedMultiHead or "
+           "MultiHeadLatent">,
     Option<"pageSize", "page-size", "int64_t", "64",
            "tokens of a page, a constant of the metadata">];
   let dependentDialects = ["::mlir::func::FuncDialect", "::mlir::graph::GraphDialect"];

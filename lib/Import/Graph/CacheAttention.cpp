@@ -8,18 +8,19 @@
 
 #include "mla/Import/CacheAttention.h"
 
+#include "EraseUnread.h"
 #include "FindAttention.h"
+#include "GraphCalls.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SetVector.h"
 
+#include <charconv>
 #include <cmath>
 #include <limits>
 
 using namespace mlac;
 using namespace mlac::graph;
 using namespace mlir;
-using mlir::graph::InAttr;
 using mlir::graph::NodeOp;
 
 /// What metadata is made of (paged-cache.md section 12): inputs of the graph from then on.
@@ -28,241 +29,112 @@ static constexpr StringLiteral kBatchInputs[] = {"seq_len", "input_pos", "cache_
 static constexpr StringLiteral kTokens = "input_ids", kPageTable = "page_table";
 /// The frequencies of rope, which all attention of a graph may share.
 static constexpr StringLiteral kFrequencies = "inv_freq";
-/// Rope is the graph's own: what a buffer of angles is called that holds none, as descriptors name
-/// it (mode, theta, scale).
+/// What a buffer of angles is called behind its name, as descriptors do (mode, theta, scale): none,
+/// where rope is the graph's own, or those of a theta.
 static constexpr StringLiteral kNoRope = "_None_10000_0_1_0";
+static std::string getRopeEnding(double theta) {
+  char digits[64];
+  char *end =
+      std::to_chars(std::begin(digits), std::end(digits), theta, std::chars_format::fixed).ptr;
+  std::string number(std::begin(digits), end);
+  if (number.find('.') == std::string::npos)
+    number += ".0";
+  llvm::replace(number, '.', '_');
+  return "_rope_" + number + "_1_0";
+}
 
 namespace {
-class Cacher {
+class Cacher : GraphCalls {
 public:
   Cacher(func::FuncOp function, const AttentionOperator &attention, int64_t pageSize)
-      : function(function), attention(attention), pageSize(pageSize),
-        builder(function.getContext()) {}
+      : GraphCalls(function), function(function), attention(&attention), pageSize(pageSize) {}
   FailureOr<CachedGraph> run();
 
 private:
-  /// Operands of a node by their names, in order.
-  struct Operands {
-    SmallVector<Value> values;
-    SmallVector<NamedAttribute> arguments;
-  };
-  void add(Operands &operands, StringRef name, Value value);
-  LogicalResult verify(FoundAttention &found);
+  LogicalResult verify(const FoundAttention &found);
+  LogicalResult verifyScores(const FoundAttention &found);
+  InFlightDiagnostic refuse(const FoundAttention &found);
   void addMetadata(Block &body);
-  Value addArgument(Type type, StringRef name);
-  Value findOrAddArgument(Type type, StringRef name);
-  Value call(StringRef target, ValueRange operands, ArrayRef<NamedAttribute> attributes,
-             Type result, const Twine &name);
+  bool rotates(const RopeInfo &rope, int64_t columns) const;
+  void chooseRope(FoundAttention &found) const;
   Value toRows(Value heads, bool isTransposed, int64_t group, const Twine &name);
-  void addCaches(Operands &operands, const FoundAttention &found, size_t index);
-  void addScores(Operands &operands, const AttentionInfo &info);
-  void addRope(Operands &operands, const FoundRope &rope);
-  QueryAndKey describe(const AttentionOperands &operands, int64_t kvHeads);
-  Value callAttention(const FoundAttention &found, const CachedNode &cached, size_t index,
+  SmallVector<Value> makeHeadRows(const FoundAttention &found, const CachedNode &cached,
+                                  const std::string &name);
+  SmallVector<Value> makeLatentRows(const FoundAttention &found, const std::string &name);
+  Value sliceWeight(const FoundAttention &found, bool isOfValues, const std::string &name);
+  void addCaches(CallOperands &operands, const FoundAttention &found, size_t index);
+  void addBuffers(CallOperands &operands, const std::optional<FoundRope> &rope);
+  void addRope(CallOperands &operands, const FoundRope &rope);
+  void addConstants(CallOperands &operands, const FoundAttention &found);
+  Value callAttention(const FoundAttention &found, ValueRange rows, size_t index,
                       const std::string &name);
-  Value splitHeads(Value joined, const AttentionInfo &info, Type type, const Twine &name);
+  Value unfold(const FoundAttention &found, Value latents, const std::string &name);
+  GraphValue describe(Value value) const;
+  QueryAndKey describe(const AttentionOperands &operands, int64_t kvHeads) const;
+  std::optional<GraphTables> describeTables(const std::optional<FoundRope> &rope) const;
+  CachedLatents describeLatents(const FoundAttention &found);
   CachedNode replace(FoundAttention &found, size_t index);
 
   func::FuncOp function;
-  const AttentionOperator &attention;
+  const AttentionOperator *attention;
   int64_t pageSize;
-  OpBuilder builder;
   SmallVector<Value> metadata;
 };
 } // namespace
 
-void Cacher::add(Operands &operands, StringRef name, Value value) {
-  operands.arguments.push_back(
-      builder.getNamedAttr(name, InAttr::get(builder.getContext(), operands.values.size())));
-  operands.values.push_back(value);
-}
+//===----------------------------------------------------------------------===//
+// What is known of an attention
+//===----------------------------------------------------------------------===//
 
-/// The name of a value: its node's result, or the argument's.
-static std::string getName(func::FuncOp function, Value value) {
-  if (auto node = value.getDefiningOp<NodeOp>())
-    return node.getNodeName().str();
-  unsigned number = cast<BlockArgument>(value).getArgNumber();
-  for (StringRef attribute : {mlir::graph::kInputAttr, mlir::graph::kWeightAttr})
-    if (auto name = function.getArgAttrOfType<StringAttr>(number, attribute))
-      return name.str();
-  return "";
-}
-
-static GraphValue getValue(func::FuncOp function, Value value) {
+GraphValue Cacher::describe(Value value) const {
   auto result = dyn_cast<OpResult>(value);
   bool isOneOfMany = result && result.getOwner()->getNumResults() > 1;
   return {getName(function, value),
           isOneOfMany ? static_cast<int64_t>(result.getResultNumber()) : -1};
 }
 
-Value Cacher::addArgument(Type type, StringRef name) {
-  unsigned index = function.getNumArguments();
-  (void)function.insertArgument(index, type,
-                                builder.getDictionaryAttr(builder.getNamedAttr(
-                                    mlir::graph::kInputAttr, builder.getStringAttr(name))),
-                                function.getLoc());
-  return function.getArgument(index);
+QueryAndKey Cacher::describe(const AttentionOperands &operands, int64_t kvHeads) const {
+  int64_t heads = cast<RankedTensorType>(operands.key.getType()).getDimSize(1);
+  return {describe(operands.query), describe(operands.key), operands.isKeyTransposed,
+          heads / kvHeads};
 }
 
-Value Cacher::call(StringRef target, ValueRange operands, ArrayRef<NamedAttribute> attributes,
-                   Type result, const Twine &name) {
-  return NodeOp::create(builder, function.getLoc(), TypeRange(result), target, operands,
-                        builder.getDictionaryAttr(attributes), builder.getStringAttr(name),
-                        StringAttr())
-      .getResult(0);
+std::optional<GraphTables> Cacher::describeTables(const std::optional<FoundRope> &rope) const {
+  if (!rope || !rope->info.isByToken())
+    return std::nullopt;
+  return GraphTables{describe(rope->cos), describe(rope->sin), rope->areRepeated};
 }
 
-/// That of the graph, if it has one.
-Value Cacher::findOrAddArgument(Type type, StringRef name) {
-  for (BlockArgument argument : function.getArguments())
-    if (getName(function, argument) == name)
-      return argument;
-  return addArgument(type, name);
-}
-
-/// The node that makes the metadata, once, for all attention.
-void Cacher::addMetadata(Block &body) {
-  Type i32 = builder.getI32Type(), list = RankedTensorType::get(ShapedType::kDynamic, i32);
-  Type table = RankedTensorType::get({ShapedType::kDynamic, ShapedType::kDynamic}, i32);
-  Operands operands;
-  if (attention.takesTokens)
-    add(operands, kTokens, findOrAddArgument(table, kTokens));
-  for (StringRef name : kBatchInputs)
-    add(operands, name, addArgument(list, name));
-  if (attention.takesTokens)
-    operands.arguments.push_back(
-        builder.getNamedAttr("page_size", builder.getI64IntegerAttr(pageSize)));
-  auto results = llvm::map_to_vector(
-      attention.metadata, [&](StringRef name) { return name == kPageTable ? table : list; });
-  builder.setInsertionPointToStart(&body);
-  auto node = NodeOp::create(builder, function.getLoc(), results, attention.prepareOp,
-                             operands.values, builder.getDictionaryAttr(operands.arguments),
-                             builder.getStringAttr("prepare_metadata"), StringAttr());
-  llvm::append_range(metadata, node.getResults());
-}
-
-static RankedTensorType permute(Type type, ArrayRef<int64_t> order) {
-  auto tensor = cast<RankedTensorType>(type);
-  return RankedTensorType::get(
-      llvm::map_to_vector(order, [&](int64_t dim) { return tensor.getDimSize(dim); }),
-      tensor.getElementType());
-}
-
-/// [batch, tokens, heads, channels], each of a group's heads once.
-Value Cacher::toRows(Value heads, bool isTransposed, int64_t group, const Twine &name) {
-  MLIRContext *context = builder.getContext();
-  Attribute self = InAttr::get(context, 0);
-  auto integer = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
-  if (group > 1) {
-    auto type = cast<RankedTensorType>(heads.getType());
-    SmallVector<int64_t> shape(type.getShape());
-    shape[1] = shape[1] / group;
-    heads = call("aten.slice.Tensor", heads,
-                 {builder.getNamedAttr("self", self), builder.getNamedAttr("dim", integer(1)),
-                  builder.getNamedAttr("start", integer(0)),
-                  builder.getNamedAttr("end", integer(INT64_MAX)),
-                  builder.getNamedAttr("step", integer(group))},
-                 RankedTensorType::get(shape, type.getElementType()), name + "_heads");
+CachedLatents Cacher::describeLatents(const FoundAttention &found) {
+  const FoundLatents &latents = *found.latents;
+  GraphValue query = describe(found.operands.query), key = describe(latents.key);
+  CachedLatents cached{.latent = describe(latents.latent),
+                       .query = query,
+                       .key = key,
+                       .turnedQuery = query,
+                       .turnedKey = key,
+                       .weight = getName(function, function.getArgument(latents.weight)),
+                       .tables = describeTables(latents.rope)};
+  if (latents.rope) {
+    cached.query = describe(latents.rope->query);
+    cached.key = describe(latents.rope->key);
   }
-  SmallVector<int64_t> order =
-      isTransposed ? SmallVector<int64_t>{0, 3, 1, 2} : SmallVector<int64_t>{0, 2, 1, 3};
-  return call("aten.permute.default", heads,
-              {builder.getNamedAttr("self", self),
-               builder.getNamedAttr("dims", builder.getI64ArrayAttr(order))},
-              permute(heads.getType(), order), name + "_rows");
+  return cached;
 }
 
-/// Caches of the node's own, by pages: a row has keys or values of each KV head, or both.
-void Cacher::addCaches(Operands &operands, const FoundAttention &found, size_t index) {
-  const AttentionInfo &info = found.info;
-  Type element = cast<RankedTensorType>(found.operands.key.getType()).getElementType();
-  for (const CacheOperand &cache : attention.caches) {
-    SmallVector<int64_t> shape(2, ShapedType::kDynamic);
-    if (cache.hasKeys && cache.hasValues)
-      shape.push_back(info.kvHeads * (info.keyDim + info.valueDim));
-    else
-      shape.append({info.kvHeads, cache.hasKeys ? info.keyDim : info.valueDim});
-    std::string name = cache.name.str() + "_" + std::to_string(index);
-    add(operands, cache.name, addArgument(RankedTensorType::get(shape, element), name));
-  }
+InFlightDiagnostic Cacher::refuse(const FoundAttention &found) {
+  return emitError(found.node->getLoc()) << Evaluator::describe(found.node) << ": ";
 }
 
-void Cacher::addScores(Operands &operands, const AttentionInfo &info) {
-  auto constant = [&](StringRef name, Attribute value) {
-    operands.arguments.push_back(builder.getNamedAttr(name, value));
-  };
-  constant("scale", builder.getF64FloatAttr(info.scale));
-  constant("softcap", builder.getF64FloatAttr(info.softcap));
-  constant("window", builder.getI64IntegerAttr(info.window));
-}
-
-/// The weight that has the frequencies is one of the graph, and so one for all attention.
-void Cacher::addRope(Operands &operands, const FoundRope &rope) {
-  auto constant = [&](StringRef name, Attribute value) {
-    operands.arguments.push_back(builder.getNamedAttr(name, value));
-  };
-  bool isHalf = rope.info.pairing == RopePairing::Half;
-  add(operands, kFrequencies, function.getArgument(rope.weight));
-  constant("rope_order", builder.getStringAttr(isHalf ? "half" : "interleaved"));
-  constant("rope_first", builder.getI64IntegerAttr(rope.info.first));
-  constant("rope_dim", builder.getI64IntegerAttr(rope.info.width));
-  constant("rope_multiplier", builder.getF64FloatAttr(rope.info.multiplier));
-}
-
-/// [batch, tokens, heads, channels] of what the operator gives.
-Value Cacher::splitHeads(Value joined, const AttentionInfo &info, Type type, const Twine &name) {
-  return call("aten.unflatten.int", joined,
-              {builder.getNamedAttr("self", InAttr::get(builder.getContext(), 0)),
-               builder.getNamedAttr("dim", builder.getI64IntegerAttr(-1)),
-               builder.getNamedAttr("sizes", builder.getI64ArrayAttr({info.heads, info.valueDim}))},
-              type, name + "_heads");
-}
-
-/// The operator's call: query, key, value; metadata; caches; buffers; constants (paged-cache.md
-/// section 12).
-Value Cacher::callAttention(const FoundAttention &found, const CachedNode &cached, size_t index,
-                            const std::string &name) {
-  const AttentionOperands &from = found.operands;
-  Value rows[] = {toRows(from.query, /*isTransposed=*/false, /*group=*/1, name + "_query"),
-                  toRows(from.key, from.isKeyTransposed, cached.operands.group, name + "_key"),
-                  toRows(from.value, /*isTransposed=*/false, cached.group, name + "_value")};
-  Operands operands;
-  for (auto [input, value] : llvm::zip_equal(attention.inputs, rows))
-    add(operands, input, value);
-  for (auto [each, value] : llvm::zip_equal(attention.metadata, metadata))
-    add(operands, each, value);
-  addCaches(operands, found, index);
-  if (!attention.buffer.empty())
-    add(operands, attention.buffer,
-        findOrAddArgument(RankedTensorType::get(0, builder.getF32Type()),
-                          attention.buffer.str() + kNoRope.str()));
-  if (found.sinks)
-    add(operands, "sinks", function.getArgument(*found.sinks));
-  if (found.rope)
-    addRope(operands, *found.rope);
-  if (attention.hasScores)
-    addScores(operands, found.info);
-  RankedTensorType result = permute(NodeOp(found.node)->getResult(0).getType(), {0, 2, 1, 3});
-  if (!attention.joinsHeads)
-    return call(attention.op, operands.values, operands.arguments, result, name);
-  auto joined = RankedTensorType::get(
-      {result.getDimSize(0), result.getDimSize(1), found.info.heads * found.info.valueDim},
-      result.getElementType());
-  return splitHeads(call(attention.op, operands.values, operands.arguments, joined, name),
-                    found.info, result, name);
-}
-
-/// Whether the operator takes all that the attention has.
-LogicalResult Cacher::verify(FoundAttention &found) {
+LogicalResult Cacher::verifyScores(const FoundAttention &found) {
   const AttentionInfo &info = found.info;
   auto fail = [&](const Twine &what) -> LogicalResult {
-    return emitError(found.node->getLoc())
-           << Evaluator::describe(found.node) << ": its attention has " << what.str()
-           << ", which the operator of '" << attention.name << "' does not take";
+    return refuse(found) << "its attention has " << what.str() << ", which the operator of '"
+                         << attention->name << "' does not take";
   };
-  if (found.sinks && !attention.hasSinks)
+  if (found.sinks && !attention->hasSinks)
     return fail("sinks");
-  if (attention.hasScores)
+  if (attention->hasScores || attention->latents != LatentOperand::None)
     return success();
   if (info.window > 0)
     return fail("a window of " + Twine(info.window));
@@ -276,76 +148,298 @@ LogicalResult Cacher::verify(FoundAttention &found) {
   return success();
 }
 
-/// Erases `node` and what only it read, rope among it. Writes to memory stay.
-static void eraseWithOperands(NodeOp node) {
-  // What tracing saw of a tensor's type keeps nothing.
-  auto isCheck = [](Operation *user) {
-    return cast<NodeOp>(user).getTarget() == "aten._assert_tensor_metadata.default";
-  };
-  SmallVector<NodeOp> next{node};
-  while (!next.empty()) {
-    node = next.pop_back_val();
-    bool writes = node.getTarget().rsplit('.').first.ends_with("_"); // aten.add_.Tensor
-    bool isRead = llvm::any_of(
-        node->getUsers(), [&](Operation *user) { return !isa<NodeOp>(user) || !isCheck(user); });
-    if (writes || isRead)
-      continue;
-    for (Operation *check : llvm::make_early_inc_range(node->getUsers()))
-      check->erase();
-    llvm::SetVector<NodeOp> makers;
-    for (Value operand : node.getOperands())
-      if (auto maker = operand.getDefiningOp<NodeOp>())
-        makers.insert(maker);
-    node->erase();
-    llvm::append_range(next, makers);
+/// Whether the operator takes all that the attention has.
+LogicalResult Cacher::verify(const FoundAttention &found) {
+  if (attention->latents != LatentOperand::None && !found.latents)
+    return refuse(found) << "its attention is not over latents, which the operator of '"
+                         << attention->name << "' takes: " << found.whyNoLatents;
+  return verifyScores(found);
+}
+
+/// Whether the operator rotates so, in heads, or shared parts of heads, of so many columns.
+bool Cacher::rotates(const RopeInfo &rope, int64_t columns) const {
+  bool isHalf = rope.pairing == RopePairing::Half, isWhole = rope.width == columns;
+  switch (attention->rope) {
+  case RopeOperand::None:
+    return false;
+  case RopeOperand::Frequencies:
+    return true;
+  case RopeOperand::Angles:
+    return isHalf && isWhole && findTheta(rope);
+  case RopeOperand::Tables:
+    return !isHalf && isWhole && findTheta(rope);
   }
+  llvm_unreachable("unknown rope operand");
 }
 
-QueryAndKey Cacher::describe(const AttentionOperands &operands, int64_t kvHeads) {
-  int64_t heads = cast<RankedTensorType>(operands.key.getType()).getDimSize(1);
-  return {getValue(function, operands.query), getValue(function, operands.key),
-          operands.isKeyTransposed, heads / kvHeads};
-}
-
-CachedNode Cacher::replace(FoundAttention &found, size_t index) {
-  Value result = found.node->getResult(0);
-  QueryAndKey turned = describe(found.operands, found.info.kvHeads);
-  if (!attention.rotates)
+/// Takes operands from before the rope that the operator does.
+void Cacher::chooseRope(FoundAttention &found) const {
+  if (attention->latents != LatentOperand::None) {
+    FoundLatents &latents = *found.latents;
+    if (latents.rope && !rotates(latents.rope->info, latents.info.width))
+      latents.rope.reset();
+    if (latents.rope) {
+      found.operands.query = latents.rope->query;
+      latents.key = latents.rope->key;
+    }
+    return;
+  }
+  if (found.rope && !rotates(found.rope->info, found.info.keyDim))
     found.rope.reset();
   if (found.rope) {
-    found.info.rope = found.rope->info;
     found.operands.query = found.rope->query;
     found.operands.key = found.rope->key;
     found.operands.isKeyTransposed = false;
   }
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+/// The node that makes the metadata, once, for all attention.
+void Cacher::addMetadata(Block &body) {
+  Type i32 = builder.getI32Type(), list = RankedTensorType::get(ShapedType::kDynamic, i32);
+  Type table = RankedTensorType::get({ShapedType::kDynamic, ShapedType::kDynamic}, i32);
+  CallOperands operands = makeOperands();
+  if (attention->takesTokens)
+    operands.add(kTokens, findOrAddInput(table, kTokens));
+  for (StringRef name : kBatchInputs)
+    operands.add(name, addInput(list, name));
+  if (attention->takesTokens)
+    operands.add("page_size", pageSize);
+  auto results = llvm::map_to_vector(
+      attention->metadata, [&](StringRef name) { return name == kPageTable ? table : list; });
+  builder.setInsertionPointToStart(&body);
+  auto node = NodeOp::create(builder, function.getLoc(), results, attention->prepareOp,
+                             operands.values, builder.getDictionaryAttr(operands.arguments),
+                             builder.getStringAttr("prepare_metadata"), StringAttr());
+  llvm::append_range(metadata, node.getResults());
+}
+
+/// [batch, tokens, heads, channels], each of a group's heads once.
+Value Cacher::toRows(Value heads, bool isTransposed, int64_t group, const Twine &name) {
+  if (group > 1) {
+    int64_t count = cast<RankedTensorType>(heads.getType()).getDimSize(1) / group;
+    heads = slice(heads, /*dim=*/1, /*first=*/0, count, /*step=*/group, name + "_heads");
+  }
+  SmallVector<int64_t> order =
+      isTransposed ? SmallVector<int64_t>{0, 3, 1, 2} : SmallVector<int64_t>{0, 2, 1, 3};
+  return permute(heads, order, name + "_rows");
+}
+
+SmallVector<Value> Cacher::makeHeadRows(const FoundAttention &found, const CachedNode &cached,
+                                        const std::string &name) {
+  const AttentionOperands &from = found.operands;
+  int64_t keyHeads = cast<RankedTensorType>(from.key.getType()).getDimSize(1);
+  return {toRows(from.query, /*isTransposed=*/false, /*group=*/1, name + "_query"),
+          toRows(from.key, from.isKeyTransposed, keyHeads / found.info.kvHeads, name + "_key"),
+          toRows(from.value, /*isTransposed=*/false, cached.group, name + "_value")};
+}
+
+/// [heads, keys or values, latent] of the weight that projects latents up.
+Value Cacher::sliceWeight(const FoundAttention &found, bool isOfValues, const std::string &name) {
+  int64_t keys = found.latents->info.nope(found.info.keyDim), values = found.info.valueDim;
+  Value heads = unflatten(function.getArgument(found.latents->weight), /*dim=*/0,
+                          {found.info.heads, keys + values}, name + "_heads");
+  return slice(heads, /*dim=*/1, isOfValues ? keys : 0, isOfValues ? values : keys, /*step=*/1,
+               name);
+}
+
+/// Of whole queries, or of those folded to latents beside their channels under rope; and rows of
+/// the latent and of the channels that heads share.
+SmallVector<Value> Cacher::makeLatentRows(const FoundAttention &found, const std::string &name) {
+  const LatentInfo &info = found.latents->info;
+  Value query = found.operands.query;
+  SmallVector<Value> rows;
+  auto add = [&](Value heads, const Twine &part) {
+    rows.push_back(toRows(heads, /*isTransposed=*/false, /*group=*/1, name + part));
+  };
+  if (attention->latents == LatentOperand::Folded) {
+    int64_t nope = info.nope(found.info.keyDim);
+    Value plain = slice(query, /*dim=*/3, info.first > 0 ? 0 : info.width, nope, /*step=*/1,
+                        name + "_query_nope");
+    Value keys = sliceWeight(found, /*isOfValues=*/false, name + "_keys");
+    add(multiply(plain, keys, name + "_query_folded"), "_query_latents");
+    add(slice(query, /*dim=*/3, info.first, info.width, /*step=*/1, name + "_query_rope"),
+        "_query_pe");
+  } else {
+    add(query, "_query");
+  }
+  rows.push_back(squeeze(found.latents->latent, name + "_latent"));
+  rows.push_back(squeeze(found.latents->key, name + "_key"));
+  return rows;
+}
+
+/// Caches of the node's own, by pages: a row has keys or values of each KV head, or both; or a
+/// latent beside the channels that heads share.
+void Cacher::addCaches(CallOperands &operands, const FoundAttention &found, size_t index) {
+  const AttentionInfo &info = found.info;
+  Type element = cast<RankedTensorType>(found.operands.key.getType()).getElementType();
+  for (const CacheOperand &cache : attention->caches) {
+    SmallVector<int64_t> shape(2, ShapedType::kDynamic);
+    if (attention->latents != LatentOperand::None)
+      shape.push_back(found.latents->info.rank + found.latents->info.width);
+    else if (cache.hasKeys && cache.hasValues)
+      shape.push_back(info.kvHeads * (info.keyDim + info.valueDim));
+    else
+      shape.append({info.kvHeads, cache.hasKeys ? info.keyDim : info.valueDim});
+    std::string name = cache.name.str() + "_" + std::to_string(index);
+    operands.add(cache.name, addInput(RankedTensorType::get(shape, element), name));
+  }
+}
+
+/// Angles of positions: one input of all nodes that are rotated alike, empty without rope.
+void Cacher::addBuffers(CallOperands &operands, const std::optional<FoundRope> &rope) {
+  SmallVector<int64_t> shape{0};
+  std::string ending = kNoRope.str();
+  if (rope) {
+    shape = {ShapedType::kDynamic, rope->info.width / 2};
+    if (attention->rope == RopeOperand::Angles)
+      shape.push_back(2);
+    ending = getRopeEnding(*findTheta(rope->info));
+  }
+  Type type = RankedTensorType::get(shape, builder.getF32Type());
+  for (StringRef name : attention->buffers)
+    operands.add(name, findOrAddInput(type, name.str() + ending));
+}
+
+/// The weight that has the frequencies is one of the graph, and so one for all attention.
+void Cacher::addRope(CallOperands &operands, const FoundRope &rope) {
+  bool isHalf = rope.info.pairing == RopePairing::Half;
+  if (rope.info.isByToken()) {
+    operands.add("cos", rope.cos);
+    operands.add("sin", rope.sin);
+  } else {
+    operands.add(kFrequencies, Value(function.getArgument(rope.weight)));
+  }
+  operands.add("rope_order", isHalf ? "half" : "interleaved");
+  operands.add("rope_first", rope.info.first);
+  operands.add("rope_dim", rope.info.width);
+  if (!rope.info.isByToken())
+    operands.add("rope_multiplier", rope.info.multiplier);
+}
+
+void Cacher::addConstants(CallOperands &operands, const FoundAttention &found) {
+  const AttentionInfo &info = found.info;
+  if (attention->hasScores) {
+    operands.add("scale", info.scale);
+    operands.add("softcap", info.softcap);
+    operands.add("window", info.window);
+  }
+  if (attention->latents == LatentOperand::None)
+    return;
+  operands.add("scale", info.scale);
+  operands.add("kv_lora_rank", found.latents->info.rank);
+  bool isWide = cast<RankedTensorType>(found.operands.key.getType()).getElementType().isF32();
+  if (attention->latents == LatentOperand::Folded)
+    operands.add("layout", isWide ? "mla_f32" : "mla_16");
+}
+
+//===----------------------------------------------------------------------===//
+// The call
+//===----------------------------------------------------------------------===//
+
+/// [batch, heads, tokens, values] of latents [batch, tokens, heads, latent].
+Value Cacher::unfold(const FoundAttention &found, Value latents, const std::string &name) {
+  Value values = permute(sliceWeight(found, /*isOfValues=*/true, name + "_values"), {0, 2, 1},
+                         name + "_values_transposed");
+  return multiply(permute(latents, {0, 2, 1, 3}, name + "_output_latents"), values,
+                  name + "_output");
+}
+
+/// The operator's call: rows; metadata; caches; buffers; constants (paged-cache.md section 12).
+/// Gives [batch, heads, tokens, channels].
+Value Cacher::callAttention(const FoundAttention &found, ValueRange rows, size_t index,
+                            const std::string &name) {
+  bool isFolded = attention->latents == LatentOperand::Folded;
+  bool hasLatents = attention->latents != LatentOperand::None;
+  const std::optional<FoundRope> &rope = hasLatents ? found.latents->rope : found.rope;
+  CallOperands operands = makeOperands();
+  for (auto [input, value] : llvm::zip_equal(attention->inputs, rows))
+    operands.add(input, value);
+  for (auto [each, value] : llvm::zip_equal(attention->metadata, metadata))
+    operands.add(each, value);
+  addCaches(operands, found, index);
+  addBuffers(operands, rope);
+  if (found.sinks)
+    operands.add("sinks", Value(function.getArgument(*found.sinks)));
+  if (attention->latents == LatentOperand::Projected)
+    operands.add("kv_b_proj", Value(function.getArgument(found.latents->weight)));
+  if (rope && attention->rope == RopeOperand::Frequencies)
+    addRope(operands, *rope);
+  addConstants(operands, found);
+
+  auto query = cast<RankedTensorType>(rows.front().getType());
+  SmallVector<int64_t> heads{found.info.heads,
+                             isFolded ? found.latents->info.rank : found.info.valueDim};
+  SmallVector<int64_t> shape(query.getShape().take_front(2));
+  if (attention->joinsHeads)
+    shape.push_back(heads[0] * heads[1]);
+  else
+    llvm::append_range(shape, heads);
+  Value result =
+      call(attention->op, operands, RankedTensorType::get(shape, query.getElementType()), name);
+  if (attention->joinsHeads)
+    result = unflatten(result, /*dim=*/-1, heads, name + "_heads");
+  return isFolded ? unfold(found, result, name) : permute(result, {0, 2, 1, 3}, name + "_output");
+}
+
+CachedNode Cacher::replace(FoundAttention &found, size_t index) {
+  Value result = found.node->getResult(0);
+  int64_t kvHeads = found.info.kvHeads;
   CachedNode cached{.node = getName(function, result),
                     .module = found.node.getModulePath().value_or("").str(),
-                    .operands = describe(found.operands, found.info.kvHeads),
-                    .turned = turned,
-                    .value = getValue(function, found.operands.value)};
+                    .operands = {},
+                    .turned = describe(found.operands, kvHeads),
+                    .value = describe(found.operands.value)};
+  if (found.latents) {
+    found.info.latents = found.latents->info;
+    cached.latents = describeLatents(found);
+  }
+  chooseRope(found);
+  if (attention->latents == LatentOperand::None && found.rope) {
+    found.info.rope = found.rope->info;
+    cached.tables = describeTables(found.rope);
+  }
+  cached.operands =
+      attention->latents == LatentOperand::None ? describe(found.operands, kvHeads) : cached.turned;
   int64_t valueHeads = cast<RankedTensorType>(found.operands.value.getType()).getDimSize(1);
-  cached.group = valueHeads / found.info.kvHeads;
+  cached.group = valueHeads / kvHeads;
   if (found.sinks)
     cached.sinks = getName(function, function.getArgument(*found.sinks));
   std::string name = "cached_attention_" + std::to_string(index);
   builder.setInsertionPointAfter(found.node);
-  Value attended = callAttention(found, cached, index, name);
-  Value back = call("aten.permute.default", attended,
-                    {builder.getNamedAttr("self", InAttr::get(builder.getContext(), 0)),
-                     builder.getNamedAttr("dims", builder.getI64ArrayAttr({0, 2, 1, 3}))},
-                    result.getType(), name + "_output");
-  result.replaceAllUsesWith(back);
+  SmallVector<Value> rows = attention->latents == LatentOperand::None
+                                ? makeHeadRows(found, cached, name)
+                                : makeLatentRows(found, name);
+  result.replaceAllUsesWith(callAttention(found, rows, index, name));
   eraseWithOperands(found.node);
   return cached;
+}
+
+/// Latents of all or of none, since the layers of an engine have caches of one kind.
+static bool haveLatents(ArrayRef<FoundAttention> all) {
+  const std::optional<FoundLatents> &first = all.front().latents;
+  return llvm::all_of(all, [&](const FoundAttention &found) {
+    return first && found.latents && found.latents->info.rank == first->info.rank &&
+           found.latents->info.width == first->info.width;
+  });
 }
 
 FailureOr<CachedGraph> Cacher::run() {
   FailureOr<std::vector<FoundAttention>> all = AttentionFinder(function).run();
   if (failed(all))
     return failure();
-  for (FoundAttention &found : *all)
+  bool hasLatents = haveLatents(*all);
+  if (hasLatents && attention->ofLatents)
+    attention = attention->ofLatents;
+  for (FoundAttention &found : *all) {
     if (failed(verify(found)))
       return failure();
+    if (!hasLatents && attention->latents == LatentOperand::None)
+      found.latents.reset();
+  }
   addMetadata(function.getBody().front());
   CachedGraph graph;
   for (auto [index, found] : llvm::enumerate(*all)) {
@@ -355,6 +449,7 @@ FailureOr<CachedGraph> Cacher::run() {
     if (kind == graph.kinds.end())
       graph.kinds.push_back(found.info);
   }
+  eraseUnreadMemory(function);
   return graph;
 }
 

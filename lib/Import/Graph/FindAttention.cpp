@@ -170,7 +170,7 @@ llvm::Error AttentionFinder::matchHeads(FoundAttention &found) {
   if (llvm::Error error = readOperands(found, rows))
     return error;
   countKvHeads(rows, found.info);
-  found.rope = RopeFinder(function, expressions, evaluator)
+  found.rope = RopeFinder(function, expressions, evaluator, found.node)
                    .find({found.operands.query, rows.queries, found.info.heads},
                          {found.operands.key, rows.keys, rows.keyHeads});
   llvm::Expected<std::vector<Scores>> heads = matchScores(found, rows);
@@ -182,7 +182,22 @@ llvm::Error AttentionFinder::matchHeads(FoundAttention &found) {
   found.info.softcap = heads->front().softcap;
   if (llvm::Error error = matchMask(heads->front(), found.info))
     return error;
-  return matchSinks(*heads, found);
+  if (llvm::Error error = matchSinks(*heads, found))
+    return error;
+  if (llvm::Error error = matchLatents(found, rows))
+    found.whyNoLatents = llvm::toString(std::move(error));
+  return llvm::Error::success();
+}
+
+llvm::Error AttentionFinder::matchLatents(FoundAttention &found, const OperandRows &rows) {
+  if (found.sinks || found.info.softcap > 0 || found.info.window > 0)
+    return makeError("attention over latents has no sinks, softcaps or windows");
+  llvm::Expected<FoundLatents> latents = LatentFinder(function, expressions, evaluator)
+                                             .find(found.node, found.operands, found.info, rows);
+  if (!latents)
+    return latents.takeError();
+  found.latents = std::move(*latents);
+  return llvm::Error::success();
 }
 
 /// Every number of the result is the sum over that channel of its group's values.
@@ -201,7 +216,7 @@ llvm::Error AttentionFinder::checkValues(FoundAttention &found, const OperandRow
 }
 
 llvm::Expected<FoundAttention> AttentionFinder::match(NodeOp node) {
-  FoundAttention found{node, {}, {}, {}, {}};
+  FoundAttention found{node, {}, {}, {}, {}, {}, {}};
   std::optional<AttentionOperands> operands = findOperands(node);
   if (!operands || !operands->query || !operands->key || !operands->value ||
       node->getNumResults() != 1)

@@ -17,18 +17,12 @@
 #define MLA_LIB_IMPORT_GRAPH_FINDATTENTION_H
 
 #include "Evaluate.h"
-#include "FindRope.h"
+#include "FindLatents.h"
 #include "MatchParts.h"
 
 #include "mla/Import/CacheAttention.h"
 
 namespace mlac::graph {
-
-/// The operands of an attention's two products.
-struct AttentionOperands {
-  mlir::Value query, key, value;
-  bool isKeyTransposed = false;
-};
 
 struct FoundAttention {
   mlir::graph::NodeOp node; ///< whose result is [batch, heads, tokens, channels]
@@ -36,6 +30,8 @@ struct FoundAttention {
   AttentionInfo info;
   std::optional<uint32_t> sinks; ///< an argument of the graph
   std::optional<FoundRope> rope; ///< what the operands are behind
+  std::optional<FoundLatents> latents;
+  std::string whyNoLatents; ///< where there are none
 };
 
 class AttentionFinder {
@@ -46,12 +42,6 @@ public:
   mlir::FailureOr<std::vector<FoundAttention>> run();
 
 private:
-  /// The operands' numbers, head by head; `keyHeads` are the keys' and values'.
-  struct OperandRows {
-    std::vector<Expr> queries, keys, values;
-    int64_t keyHeads = 1;
-  };
-
   bool attends(mlir::Value value);
   std::optional<AttentionOperands> findOperands(mlir::graph::NodeOp node);
   llvm::Expected<FoundAttention> match(mlir::graph::NodeOp node);
@@ -60,6 +50,7 @@ private:
   llvm::Expected<std::vector<Scores>> matchScores(FoundAttention &found, const OperandRows &rows);
   llvm::Error checkValues(FoundAttention &found, const OperandRows &rows);
   llvm::Error matchHeads(FoundAttention &found);
+  llvm::Error matchLatents(FoundAttention &found, const OperandRows &rows);
   llvm::Error matchMask(const Scores &scores, AttentionInfo &info);
   llvm::Error matchSinks(const std::vector<Scores> &heads, FoundAttention &found);
 

@@ -8,11 +8,14 @@
 
 #include "FindRope.h"
 
+#include "TokenRows.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
 #include <cmath>
 #include <deque>
+#include <limits>
 
 using namespace mlac;
 using namespace mlac::graph;
@@ -65,9 +68,10 @@ std::optional<Expr> RopeFinder::divide(Expr product, Expr factor) {
 }
 
 /// The tables of x cos - y sin, whose terms may stand in either order.
-std::optional<RopeFinder::Pair> RopeFinder::readPair(Row turned, Row plain,
-                                                     std::pair<int64_t, int64_t> channels) {
-  const Source &sum = expressions[turned[channels.first]];
+std::optional<RopeFinder::Pair> RopeFinder::readPair(Row turned, Row plain, const Turn &turn,
+                                                     int64_t index) {
+  std::pair<int64_t, int64_t> channels = turn.channels(index);
+  const Source &sum = expressions[turned[turn.turnedChannels(index).first]];
   if (sum.kind != SourceKind::Sum || sum.operands.size() != 2)
     return std::nullopt;
   for (bool isSwapped : {false, true}) {
@@ -79,14 +83,41 @@ std::optional<RopeFinder::Pair> RopeFinder::readPair(Row turned, Row plain,
   return std::nullopt;
 }
 
+/// Those of y cos + x sin.
+std::optional<RopeFinder::Pair> RopeFinder::readSecond(Row turned, Row plain, const Turn &turn,
+                                                       int64_t index) {
+  auto [one, two] = turn.channels(index);
+  const Source &sum = expressions[turned[turn.turnedChannels(index).second]];
+  if (sum.kind != SourceKind::Sum || sum.operands.size() != 2)
+    return std::nullopt;
+  for (bool isSwapped : {false, true}) {
+    std::optional<Expr> cos = divide(sum.operands[isSwapped], plain[two]),
+                        sin = divide(sum.operands[!isSwapped], plain[one]);
+    if (cos && sin)
+      return Pair{*cos, *sin};
+  }
+  return std::nullopt;
+}
+
+/// Whether a table, whose numbers are not made of any, has `second` so many behind `first`.
+bool RopeFinder::isRepeated(Expr second, Expr first, size_t count) {
+  auto [secondFactor, own] = expressions.splitFactor(second);
+  auto [factor, other] = expressions.splitFactor(first);
+  SourceKind kind = expressions[own].kind;
+  return secondFactor == factor && own.source == other.source && own.index == other.index + count &&
+         (kind == SourceKind::Argument || kind == SourceKind::Opaque);
+}
+
 bool RopeFinder::isTurned(Row turned, Row plain, const Turn &turn) {
   for (auto [index, pair] : llvm::enumerate(turn.pairs)) {
-    auto [one, two] = turn.channels(index);
-    Expr x = plain[one], y = plain[two];
-    auto times = [&](Expr a, Expr b) { return expressions.multiply(a, b); };
-    if (turned[one] !=
-            expressions.add(times(x, pair.cos), expressions.negate(times(y, pair.sin))) ||
-        turned[two] != expressions.add(times(y, pair.cos), times(x, pair.sin)))
+    std::optional<Pair> first = readPair(turned, plain, turn, index),
+                        second = readSecond(turned, plain, turn, index);
+    if (first != pair || !second)
+      return false;
+    auto isSecond = [&](Expr own, Expr other) {
+      return turn.areRepeated ? isRepeated(own, other, turn.pairs.size()) : own == other;
+    };
+    if (!isSecond(second->cos, pair.cos) || !isSecond(second->sin, pair.sin))
       return false;
   }
   return turned.take_front(turn.first) == plain.take_front(turn.first) &&
@@ -108,16 +139,22 @@ std::optional<RopeFinder::Turn> RopeFinder::readTurn(const TurnedRows &turned, R
   turn.width = end - turn.first;
   if (turn.width == 0 || turn.width % 2 != 0)
     return std::nullopt;
-  for (RopePairing pairing : {RopePairing::Half, RopePairing::Interleaved}) {
+  using enum RopePairing;
+  for (auto [pairing, turnedPairing] :
+       {std::pair(Half, Half), std::pair(Interleaved, Interleaved), std::pair(Interleaved, Half)}) {
     turn.pairing = pairing;
+    turn.turnedPairing = turnedPairing;
     turn.pairs.clear();
     for (int64_t index = 0; index < turn.width / 2; ++index)
-      if (std::optional<Pair> pair = readPair(row, before, turn.channels(index)))
+      if (std::optional<Pair> pair = readPair(row, before, turn, index))
         turn.pairs.push_back(*pair);
       else
         break;
-    bool isWhole = static_cast<int64_t>(turn.pairs.size()) == turn.width / 2;
-    if (isWhole && llvm::all_of(llvm::seq<int64_t>(turned.heads), [&](int64_t h) {
+    if (static_cast<int64_t>(turn.pairs.size()) != turn.width / 2)
+      continue;
+    std::optional<Pair> second = readSecond(row, before, turn, 0);
+    turn.areRepeated = second && *second != turn.pairs.front();
+    if (llvm::all_of(llvm::seq<int64_t>(turned.heads), [&](int64_t h) {
           return isTurned(head(turned.numbers, h), head(plain, h * plainHeads / turned.heads),
                           turn);
         }))
@@ -126,31 +163,50 @@ std::optional<RopeFinder::Turn> RopeFinder::readTurn(const TurnedRows &turned, R
   return std::nullopt;
 }
 
-/// The nearest value before `turned`, of its element type, that it is under rope.
-std::optional<std::pair<Value, RopeFinder::Turn>> RopeFinder::findPlain(const TurnedRows &turned) {
+/// How `turned` came from `value`, if it has as many channels, of the same element type.
+std::optional<RopeFinder::Turn> RopeFinder::readTurnOf(const TurnedRows &turned, Value value) {
   Type element = cast<RankedTensorType>(turned.value.getType()).getElementType();
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  const Cell &cell = evaluator[value];
+  if (!type || type.getElementType() != element || !cell.tensor || cell.tensor->dims.size() != 4 ||
+      !isChannels(cell.tensor->dims[1]) || !isAxis(cell.tensor->dims[2], Axis::Tokens) ||
+      !isChannels(cell.tensor->dims[3]))
+    return std::nullopt;
+  int64_t heads = countChannels(cell.tensor->dims[1]);
+  bool fits = turned.heads % heads == 0 &&
+              cell.tensor->size() * (turned.heads / heads) == turned.numbers.size();
+  return fits ? readTurn(turned, cell.tensor->values(), heads) : std::nullopt;
+}
+
+/// The nearest value that `turned` is under rope, under this one where it is known: one that it is
+/// computed from or, where it is memory that rows were copied into, one in front of the attention.
+std::optional<std::pair<Value, RopeFinder::Turn>> RopeFinder::findPlain(const TurnedRows &turned,
+                                                                        const Turn *known) {
   llvm::SmallPtrSet<void *, 32> seen;
+  std::optional<std::pair<Value, Turn>> found;
+  auto isPlain = [&](Value value) {
+    if (!seen.insert(value.getAsOpaquePointer()).second)
+      return false;
+    std::optional<Turn> turn = readTurnOf(turned, value);
+    if (!turn)
+      return false;
+    turn->first += turned.firstChannel;
+    if (known && *turn != *known)
+      return false;
+    found.emplace(value, std::move(*turn));
+    return true;
+  };
   for (std::deque<Value> next{turned.value}; !next.empty(); next.pop_front()) {
     Value value = next.front();
-    auto node = value.getDefiningOp<NodeOp>();
-    if (!seen.insert(value.getAsOpaquePointer()).second)
-      continue;
-    if (node)
-      llvm::append_range(next, node.getOperands());
-    auto type = dyn_cast<RankedTensorType>(value.getType());
-    const Cell &cell = evaluator[value];
-    if (!type || type.getElementType() != element || !cell.tensor ||
-        cell.tensor->dims.size() != 4 || !isChannels(cell.tensor->dims[1]) ||
-        !isAxis(cell.tensor->dims[2], Axis::Tokens) || !isChannels(cell.tensor->dims[3]))
-      continue;
-    int64_t heads = countChannels(cell.tensor->dims[1]);
-    bool fits = turned.heads % heads == 0 &&
-                cell.tensor->size() * (turned.heads / heads) == turned.numbers.size();
-    if (!fits)
-      continue;
-    if (std::optional<Turn> turn = readTurn(turned, cell.tensor->values(), heads))
-      return std::pair(value, std::move(*turn));
+    auto maker = value.getDefiningOp<NodeOp>();
+    if (maker && !seen.contains(value.getAsOpaquePointer()))
+      llvm::append_range(next, maker.getOperands());
+    if (isPlain(value))
+      return found;
   }
+  for (Operation *each = node->getPrevNode(); each; each = each->getPrevNode())
+    if (llvm::any_of(each->getResults(), isPlain))
+      return found;
   return std::nullopt;
 }
 
@@ -165,7 +221,7 @@ std::optional<StoredFrequency> RopeFinder::readAngle(Expr table, Function functi
   return readFrequency(this->function, expressions, expressions[outer.operands.front()]);
 }
 
-std::optional<FoundRope> RopeFinder::describe(const Turn &turn) {
+std::optional<FoundRope> RopeFinder::readFrequencies(const Turn &turn) {
   FoundRope rope;
   rope.info = {turn.pairing, turn.first, turn.width};
   for (auto [index, pair] : llvm::enumerate(turn.pairs)) {
@@ -184,15 +240,64 @@ std::optional<FoundRope> RopeFinder::describe(const Turn &turn) {
   return rope;
 }
 
+std::optional<FoundRope> RopeFinder::findTables(const Turn &turn) {
+  FoundRope rope;
+  rope.info = {turn.pairing, turn.first, turn.width};
+  rope.areRepeated = turn.areRepeated;
+  auto find = [&](Expr Pair::*table) {
+    auto numbers = llvm::map_to_vector(turn.pairs, [&](const Pair &pair) { return pair.*table; });
+    return findTokenRows(function, evaluator, node, {.numbers = numbers, .mayBeWider = true});
+  };
+  rope.cos = find(&Pair::cos);
+  rope.sin = find(&Pair::sin);
+  return rope.cos && rope.sin ? std::optional(std::move(rope)) : std::nullopt;
+}
+
 std::optional<FoundRope> RopeFinder::find(const TurnedRows &query, const TurnedRows &key) {
   auto plainQuery = findPlain(query);
-  auto plainKey = plainQuery ? findPlain(key) : std::nullopt;
-  if (!plainKey || plainKey->second != plainQuery->second)
+  auto plainKey = plainQuery ? findPlain(key, &plainQuery->second) : std::nullopt;
+  if (!plainKey)
     return std::nullopt;
-  std::optional<FoundRope> rope = describe(plainQuery->second);
+  std::optional<FoundRope> rope;
+  if (!plainQuery->second.areRepeated)
+    rope = readFrequencies(plainQuery->second);
+  if (!rope)
+    rope = findTables(plainQuery->second);
   if (!rope)
     return std::nullopt;
   rope->query = plainQuery->first;
   rope->key = plainKey->first;
   return rope;
+}
+
+/// Digits of a theta that a configuration may say; f32 frequencies know no more.
+static constexpr int kThetaDigits = 6;
+/// A few roundings of f32, which is what graphs raise theta to its powers in.
+static constexpr double kFrequencyTolerance = 4 * std::numeric_limits<float>::epsilon();
+
+static double roundToDigits(double value, int digits) {
+  double unit = std::pow(10.0, std::floor(std::log10(value)) + 1 - digits);
+  return unit < 1 ? std::round(value * std::round(1 / unit)) / std::round(1 / unit)
+                  : std::round(value / unit) * unit;
+}
+
+std::optional<double> mlac::findTheta(const RopeInfo &rope) {
+  size_t count = rope.frequencies.size();
+  if (count < 2 || rope.multiplier != 1)
+    return std::nullopt;
+  // The last frequency is theta^-((count - 1) / count).
+  double exponent = -static_cast<double>(count) / static_cast<double>(count - 1);
+  double theta = std::pow(rope.frequencies.back(), exponent);
+  if (!std::isfinite(theta) || theta <= 1)
+    return std::nullopt;
+  theta = roundToDigits(theta, kThetaDigits);
+  for (auto [index, frequency] : llvm::enumerate(rope.frequencies)) {
+    double power = static_cast<double>(index) / static_cast<double>(count);
+    double expected = std::pow(theta, -power);
+    // A power is off by its exponent times what the logarithm is.
+    double most = kFrequencyTolerance * (1 + power * std::log(theta));
+    if (std::abs(frequency - expected) > expected * most)
+      return std::nullopt;
+  }
+  return theta;
 }

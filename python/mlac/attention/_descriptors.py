@@ -138,6 +138,10 @@ class FlattenedMultiHead(_GroupedDescriptor):
         return _metadata.prepare_fused_mha_metadata, 4
 
     @classmethod
+    def rope_order(cls) -> str | None:
+        return "half"
+
+    @classmethod
     def get_global_buffer_initializers(cls, get_info: GetInfo) -> dict[str, Initializer]:
         return _freqs_initializers(get_info)
 
@@ -157,6 +161,10 @@ class PagedMultiHead(_GroupedDescriptor):
     @classmethod
     def get_prepare_metadata_op(cls) -> tuple[Op, int]:
         return _metadata.prepare_paged_metadata, 5
+
+    @classmethod
+    def rope_order(cls) -> str | None:
+        return "half"
 
     @classmethod
     def get_global_buffer_initializers(cls, get_info: GetInfo) -> dict[str, Initializer]:
@@ -198,6 +206,14 @@ class MultiHeadLatent(AttentionDescriptor):
     @classmethod
     def get_prepare_metadata_op(cls) -> tuple[Op, int]:
         return _metadata.prepare_paged_metadata, 5
+
+    @classmethod
+    def rope_order(cls) -> str | None:
+        return "interleaved"
+
+    @classmethod
+    def is_latent(cls) -> bool:
+        return True
 
     @classmethod
     def get_cache_initializers(cls, get_info: GetInfo) -> dict[str, Initializer]:

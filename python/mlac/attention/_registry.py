@@ -55,6 +55,18 @@ class AttentionDescriptor(abc.ABC):
         return {}
 
     @classmethod
+    def rope_order(cls) -> str | None:
+        """How pairs lie that the operator rotates where pos_embd_config says so: "half" or
+        "interleaved", of all channels of a head, or of a shared rope key. None: it never does."""
+        return None
+
+    @classmethod
+    def is_latent(cls) -> bool:
+        """Whether it takes folded queries, their rope parts, latents and shared rope keys, in the
+        place of query, key and value."""
+        return False
+
+    @classmethod
     def get_constants(cls, info: AttentionInfo) -> list[Constant]:
         """What the operator takes last."""
         return []

@@ -2,7 +2,7 @@
 // RUN: mla-opt %s --split-input-file --mla-cache-attention="attention=MultiHead" -verify-diagnostics=all 2>&1 | FileCheck %s --check-prefixes=CHECK,ROWS
 // RUN: not mla-opt %s --split-input-file --mla-cache-attention="attention=TritonWithFlattenedInputs" 2>&1 | FileCheck %s --check-prefix=PLAIN
 // RUN: not mla-opt %s --split-input-file --mla-cache-attention="attention=Other" 2>&1 | FileCheck %s --check-prefix=OTHER
-// OTHER: error: option attention is 'Other', expected one of Packaged, MultiHead, TritonWithFlattenedInputs, PagedMultiHead
+// OTHER: error: option attention is 'Other', expected one of Packaged, MultiHead, TritonWithFlattenedInputs, PagedMultiHead, MultiHeadLatent
 
 // Operators of descriptors: rows, metadata of the graph's tokens, caches of each node, one buffer of
 // all, constants. The second attention is AutoDeploy's canonical node.

@@ -108,3 +108,62 @@ func.func @unlike(%x: tensor<1x2x?x2xf32> {graph.input = "query"}, %ids: tensor<
   %a = graph.node "aten.scaled_dot_product_attention.default"(%q, %x, %x) {query = #graph.in<0>, key = #graph.in<1>, value = #graph.in<2>, is_causal = true, scale = 0.5 : f64} called "attention" in "layers.0" : (tensor<1x2x?x2xf32>, tensor<1x2x?x2xf32>, tensor<1x2x?x2xf32>) -> tensor<1x2x?x2xf32>
   return %a : tensor<1x2x?x2xf32>
 }
+
+// -----
+
+// Frequencies of a theta, 10000: an operator with a table of angles by theta rotates whole heads of halves.
+
+// CHECK-LABEL: func.func @theta
+// OWN-LABEL: func.func @theta
+// OWN-SAME: %[[X:[a-z0-9]+]]: tensor<1x2x?x4xf32> {graph.input = "query"}
+// OWN-SAME: %[[FREQS:[a-z0-9]+]]: tensor<?x2x2xf32> {graph.input = "freqs_cis_rope_10000_0_1_0"}
+// OWN-NOT: aten.cos
+// OWN: %[[Q:.*]] = graph.node "aten.permute.default"(%[[X]])
+// OWN: graph.node "mlac.paged_mha_with_cache.default"(%[[Q]], {{.*}}, %[[FREQS]])
+func.func @theta(%x: tensor<1x2x?x4xf32> {graph.input = "query"}, %p: tensor<1x?xi64> {graph.input = "position_ids"},
+    %f: tensor<2xf32> {graph.weight = "inv_freq", graph.values = dense<[1.0, 0.01]> : tensor<2xf32>}) -> tensor<1x2x?x4xf32> {
+  %p1 = graph.node "aten.unsqueeze.default"(%p) {self = #graph.in<0>, dim = 2 : i64} called "p1" : (tensor<1x?xi64>) -> tensor<1x?x1xi64>
+  %angles = graph.node "aten.mul.Tensor"(%p1, %f) {self = #graph.in<0>, other = #graph.in<1>} called "angles" : (tensor<1x?x1xi64>, tensor<2xf32>) -> tensor<1x?x2xf32>
+  %both = graph.node "aten.cat.default"(%angles, %angles) {tensors = [#graph.in<0>, #graph.in<1>], dim = -1 : i64} called "both" : (tensor<1x?x2xf32>, tensor<1x?x2xf32>) -> tensor<1x?x4xf32>
+  %c0 = graph.node "aten.cos.default"(%both) {self = #graph.in<0>} called "c0" : (tensor<1x?x4xf32>) -> tensor<1x?x4xf32>
+  %s0 = graph.node "aten.sin.default"(%both) {self = #graph.in<0>} called "s0" : (tensor<1x?x4xf32>) -> tensor<1x?x4xf32>
+  %c = graph.node "aten.unsqueeze.default"(%c0) {self = #graph.in<0>, dim = 1 : i64} called "c" : (tensor<1x?x4xf32>) -> tensor<1x1x?x4xf32>
+  %s = graph.node "aten.unsqueeze.default"(%s0) {self = #graph.in<0>, dim = 1 : i64} called "s" : (tensor<1x?x4xf32>) -> tensor<1x1x?x4xf32>
+  %xc = graph.node "aten.mul.Tensor"(%x, %c) {self = #graph.in<0>, other = #graph.in<1>} called "xc" : (tensor<1x2x?x4xf32>, tensor<1x1x?x4xf32>) -> tensor<1x2x?x4xf32>
+  %x0 = graph.node "aten.slice.Tensor"(%x) {self = #graph.in<0>, dim = 3 : i64, start = 0 : i64, end = 2 : i64} called "x0" : (tensor<1x2x?x4xf32>) -> tensor<1x2x?x2xf32>
+  %x1 = graph.node "aten.slice.Tensor"(%x) {self = #graph.in<0>, dim = 3 : i64, start = 2 : i64, end = 4 : i64} called "x1" : (tensor<1x2x?x4xf32>) -> tensor<1x2x?x2xf32>
+  %xn = graph.node "aten.neg.default"(%x1) {self = #graph.in<0>} called "xn" : (tensor<1x2x?x2xf32>) -> tensor<1x2x?x2xf32>
+  %xt = graph.node "aten.cat.default"(%xn, %x0) {tensors = [#graph.in<0>, #graph.in<1>], dim = -1 : i64} called "xt" : (tensor<1x2x?x2xf32>, tensor<1x2x?x2xf32>) -> tensor<1x2x?x4xf32>
+  %xs = graph.node "aten.mul.Tensor"(%xt, %s) {self = #graph.in<0>, other = #graph.in<1>} called "xs" : (tensor<1x2x?x4xf32>, tensor<1x1x?x4xf32>) -> tensor<1x2x?x4xf32>
+  %q = graph.node "aten.add.Tensor"(%xc, %xs) {self = #graph.in<0>, other = #graph.in<1>} called "q" : (tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32>) -> tensor<1x2x?x4xf32>
+  %a = graph.node "aten.scaled_dot_product_attention.default"(%q, %q, %x) {query = #graph.in<0>, key = #graph.in<1>, value = #graph.in<2>, is_causal = true, scale = 0.5 : f64} called "attention" in "layers.0" : (tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32>) -> tensor<1x2x?x4xf32>
+  return %a : tensor<1x2x?x4xf32>
+}
+
+// -----
+
+// Cosines and sines that are inputs: the operator takes a row of each token, and no frequencies.
+
+// CHECK-LABEL: func.func @tables
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<1x2x?x2xf32> {graph.input = "query"}, %[[C:[a-z0-9]+]]: tensor<1x?x1xf32> {graph.input = "cos"}, %[[S:[a-z0-9]+]]: tensor<1x?x1xf32> {graph.input = "sin"}
+// CHECK: %[[Q:.*]] = graph.node "aten.permute.default"(%[[X]])
+// CHECK: graph.node "mlac.cached_attention"(%[[Q]], {{.*}}) {{{.*}}cos = #graph.in<8>, {{.*}}rope_dim = 2 : i64, rope_first = 0 : i64, rope_order = "half", {{.*}}sin = #graph.in<9>
+// OWN-LABEL: func.func @tables
+// OWN-SAME: tensor<0xf32> {graph.input = "freqs_cis_None_10000_0_1_0"}
+// OWN: aten.cat
+func.func @tables(%x: tensor<1x2x?x2xf32> {graph.input = "query"}, %c: tensor<1x?x1xf32> {graph.input = "cos"},
+    %s: tensor<1x?x1xf32> {graph.input = "sin"}) -> tensor<1x2x?x2xf32> {
+  %c1 = graph.node "aten.unsqueeze.default"(%c) {self = #graph.in<0>, dim = 1 : i64} called "c1" : (tensor<1x?x1xf32>) -> tensor<1x1x?x1xf32>
+  %s1 = graph.node "aten.unsqueeze.default"(%s) {self = #graph.in<0>, dim = 1 : i64} called "s1" : (tensor<1x?x1xf32>) -> tensor<1x1x?x1xf32>
+  %x0 = graph.node "aten.slice.Tensor"(%x) {self = #graph.in<0>, dim = 3 : i64, start = 0 : i64, end = 1 : i64} called "x0" : (tensor<1x2x?x2xf32>) -> tensor<1x2x?x1xf32>
+  %x1 = graph.node "aten.slice.Tensor"(%x) {self = #graph.in<0>, dim = 3 : i64, start = 1 : i64, end = 2 : i64} called "x1" : (tensor<1x2x?x2xf32>) -> tensor<1x2x?x1xf32>
+  %x0c = graph.node "aten.mul.Tensor"(%x0, %c1) {self = #graph.in<0>, other = #graph.in<1>} called "x0c" : (tensor<1x2x?x1xf32>, tensor<1x1x?x1xf32>) -> tensor<1x2x?x1xf32>
+  %x1s = graph.node "aten.mul.Tensor"(%x1, %s1) {self = #graph.in<0>, other = #graph.in<1>} called "x1s" : (tensor<1x2x?x1xf32>, tensor<1x1x?x1xf32>) -> tensor<1x2x?x1xf32>
+  %x1c = graph.node "aten.mul.Tensor"(%x1, %c1) {self = #graph.in<0>, other = #graph.in<1>} called "x1c" : (tensor<1x2x?x1xf32>, tensor<1x1x?x1xf32>) -> tensor<1x2x?x1xf32>
+  %x0s = graph.node "aten.mul.Tensor"(%x0, %s1) {self = #graph.in<0>, other = #graph.in<1>} called "x0s" : (tensor<1x2x?x1xf32>, tensor<1x1x?x1xf32>) -> tensor<1x2x?x1xf32>
+  %t0 = graph.node "aten.sub.Tensor"(%x0c, %x1s) {self = #graph.in<0>, other = #graph.in<1>} called "t0" : (tensor<1x2x?x1xf32>, tensor<1x2x?x1xf32>) -> tensor<1x2x?x1xf32>
+  %t1 = graph.node "aten.add.Tensor"(%x1c, %x0s) {self = #graph.in<0>, other = #graph.in<1>} called "t1" : (tensor<1x2x?x1xf32>, tensor<1x2x?x1xf32>) -> tensor<1x2x?x1xf32>
+  %q = graph.node "aten.cat.default"(%t0, %t1) {tensors = [#graph.in<0>, #graph.in<1>], dim = -1 : i64} called "q" : (tensor<1x2x?x1xf32>, tensor<1x2x?x1xf32>) -> tensor<1x2x?x2xf32>
+  %a = graph.node "aten.scaled_dot_product_attention.default"(%q, %q, %x) {query = #graph.in<0>, key = #graph.in<1>, value = #graph.in<2>, is_causal = true, scale = 0.5 : f64} called "attention" in "layers.0" : (tensor<1x2x?x2xf32>, tensor<1x2x?x2xf32>, tensor<1x2x?x2xf32>) -> tensor<1x2x?x2xf32>
+  return %a : tensor<1x2x?x2xf32>
+}
