@@ -243,16 +243,18 @@ class ModelTest(unittest.TestCase):
 
     def test_D46_tokens_of_models_over_latents(self):
         """Caches of one latent and one rope key for each token."""
-        for kind, sizes, implementation in (
-                ("deepseek_v3", LATENT, "sdpa"), ("deepseek_v3", LATENT, "eager"),
-                ("deepseek_v3", {**LATENT, "rope_scaling": YARN}, "sdpa"),
-                ("deepseek_v2", {**LATENT, "q_lora_rank": None}, "sdpa"),
-                ("minicpm3", LATENT, "sdpa")):
-            with self.subTest(kind, implementation=implementation, sizes=sizes):
+        for kind, sizes, implementation, form in (
+                ("deepseek_v3", LATENT, "sdpa", "auto"), ("deepseek_v3", LATENT, "eager", "auto"),
+                # Over keys and values that the step makes of cached latents.
+                ("deepseek_v3", LATENT, "sdpa", "expanded"),
+                ("deepseek_v3", {**LATENT, "rope_scaling": YARN}, "sdpa", "auto"),
+                ("deepseek_v2", {**LATENT, "q_lora_rank": None}, "sdpa", "auto"),
+                ("minicpm3", LATENT, "sdpa", "auto")):
+            with self.subTest(kind, implementation=implementation, sizes=sizes, form=form):
                 model = self.make_model(kind, sizes, implementation)
                 info = SequenceInfo(max_seq_len=32, max_batch_size=3, page_size=4)
                 cached = self.make_cached(model, info, device=mlac.Device("cpu", 1),
-                                          target="cpu")
+                                          target="cpu", form=form)
                 self.assertEqual({tuple(cache.shape) for cache in cached.caches},
                                  {(info.num_pages, 4, LATENT["kv_lora_rank"] + 8)})
                 self.assertEqual(self.generate(cached), self.expected(model))
@@ -299,6 +301,16 @@ class ModelTest(unittest.TestCase):
                 at = lambda tokens: torch.arange(len(tokens))[None]
                 expected = self.expected_of(lambda tokens: logits(torch.tensor([tokens]), at(tokens)))
                 self.assertEqual(self.generate_form(cached, tables), expected)
+                if not takes_tables:
+                    continue
+                # What a graph cannot say of its inputs is looked at in a first step.
+                cached = mlac.cached(model, example, info, dynamic_shapes=shapes, target="cpu",
+                                     device=mlac.Device("cpu", 1))
+                with self.assertRaisesRegex(mlac.InvalidArgument, r"^\w+, whose rows turn the "
+                                            "attention of node .* in attention.0: Attention: columns "
+                                            "4 to 7 are not those before them again"):
+                    self.generate_form(cached, lambda at: tuple(
+                        table * torch.arange(1, 9) for table in tables(at)))
 
     def generate_form(self, cached, tables):
         """Each prompt beside those of others; rows of equal lengths, as the export has them."""
