@@ -32,6 +32,17 @@ from ._types import Array, Ints, List, Stream
 if TYPE_CHECKING:
     from ._runtime import Engine, Sequence
 
+
+def _step_shape(fields):
+    """Of a dict; ctypes takes names that no field has."""
+    known = [name for name, _ in StepShape._fields_[1:]]
+    for name in fields:
+        if name not in known:
+            raise InvalidArgument(f"shape: unknown field '{name}', expected some of "
+                                  f"{', '.join(known)}")
+    return StepShape(ctypes.sizeof(StepShape), **fields)
+
+
 class Plan(Handle):
     """One step of a batch: fill, then run for every layer."""
 
@@ -74,7 +85,7 @@ class Plan(Handle):
         if shape is None:
             call("mla_step_plan", self._value, byref(batch), name, address_of(stream))
         else:
-            sizes = StepShape(ctypes.sizeof(StepShape), **shape)
+            sizes = _step_shape(shape)
             call("mla_step_plan_padded", self._value, byref(batch), name, byref(sizes),
                  address_of(stream))
         self._sequences = tuple(sequences)  # freed where nothing else holds them: runs use them
@@ -108,7 +119,7 @@ class Plan(Handle):
                            TABLES_ON_DEVICE if on_device else 0)
         if on_device:
             self._device_arrays = (block_table, slot_mapping, pools)
-        sizes = StepShape(ctypes.sizeof(StepShape), **shape) if shape is not None else None
+        sizes = _step_shape(shape) if shape is not None else None
         name = function.encode() if function is not None else None
         call("mla_step_plan_tables", self._value, byref(batch), name, sizes and byref(sizes),
              address_of(stream))
@@ -185,18 +196,18 @@ class Plan(Handle):
         views = {"hidden": given,
                  "output": self._check("output", output, shape, is_written=True)}
         for name, array in outputs.items():
-            views[name] = self._check(name, array, None, is_written=True)
+            views[name] = self._check_buffer(name, array)
         self._run_views(views, layer, stream)
         return output
 
     def run_bound(self, layer: int = 0, stream: Stream = None, **buffers: Array) -> None:
         """Runs the filled plan for one layer on named buffers: every input and output
-        of its function (package.info lists them), on the engine's device.
+        of its function, on the engine's device (package.info lists them with their types).
 
         On CUDA the work is asynchronous on `stream` and may be captured in a graph:
         the graph then repeats this step on these buffers.
         """
-        self._run_views({name: self._check(name, array, None)
+        self._run_views({name: self._check_buffer(name, array)
                          for name, array in buffers.items()}, layer, stream)
 
     def _run_views(self, views, layer, stream):
@@ -212,9 +223,21 @@ class Plan(Handle):
                 raise error
             raise
 
-    def _check(self, name, array, shape, is_written=False, dtype=None, is_cuda=None):
+    def _check_buffer(self, name, array):
+        """The view of a function's input or output, of the type that the package says: the library
+        knows its bytes alone. Bytes stand for the bits of any type that has eight."""
+        expected = self._engine.buffer_types.get(name)  # None: the library refuses the name
+        view = self._check(name, array, None, is_written=name in self._engine.output_types,
+                           bits_of="f16" if expected == "f16" else "bf16")
+        is_bits = view.dtype == "u8" and _arrays.ITEM_BYTES.get(expected) == 1
+        if expected is not None and view.dtype != expected and not is_bits:
+            raise InvalidArgument(f"{name}: expected dtype {expected}, got {view.dtype}")
+        return view
+
+    def _check(self, name, array, shape, is_written=False, dtype=None, is_cuda=None,
+               bits_of="bf16"):
         is_cuda = self._engine.is_cuda if is_cuda is None else is_cuda
-        view = _arrays.view(name, array)
+        view = _arrays.view(name, array, bits_of)
         if shape is not None:
             dtype = dtype or self._engine.activation_dtype
             # Flat buffers (array.array) cannot say their shape.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import math
 import os
@@ -146,6 +147,10 @@ class Engine(Handle):
     _release = "mla_engine_destroy"
 
     def __init__(self, package: Package, device: Device, **options: int):
+        for name, given, kind in (("package", package, Package), ("device", device, Device)):
+            if not isinstance(given, kind):
+                raise InvalidArgument(f"{name}: expected a mlac.{kind.__name__}, got "
+                                      f"{type(given).__name__}")
         native = EngineOptions()
         library.mla_engine_options_init(byref(native))
         known = [name for name, *_ in EngineOptions._fields_[1:]]
@@ -182,6 +187,24 @@ class Engine(Handle):
     def activation_dtype(self) -> str:
         """"bf16", "f16" or "f32": the dtype of hidden states and outputs."""
         return self.package_info["model"]["activation_dtype"]
+
+    @functools.cached_property
+    def buffer_types(self) -> dict[str, str]:
+        """The dtype of every input and output of the package's functions on this engine's device,
+        by name."""
+        return self._types_of("Input", "Output")
+
+    @functools.cached_property
+    def output_types(self) -> dict[str, str]:
+        """Those of outputs alone."""
+        return self._types_of("Output")
+
+    def _types_of(self, *kinds: str) -> dict[str, str]:
+        return {buffer["name"]: buffer["dtype"]
+                for target in self.package_info["targets"]
+                if (target["kind"] != "cpu") == self.is_cuda
+                for function in target["functions"] for buffer in function["buffers"]
+                if buffer["kind"] in kinds}
 
     def bind(self, weights: Mapping[str, Array], layer: int = 0) -> None:
         """Copies a mapping of name to host array into one layer's weights; all or nothing.

@@ -247,6 +247,13 @@ class RuntimeTest(unittest.TestCase):
             self.plan.fill([sequence], [1, 1])
         with self.assertRaisesRegex(ValueError, "unknown option 'pages'"):
             mlac.Engine(self.package, self.device, pages=3)
+        with self.assertRaisesRegex(ValueError, "device: expected a mlac.Device, got str"):
+            mlac.Engine(self.package, "cpu")
+        with self.assertRaisesRegex(ValueError, "package: expected a mlac.Package, got str"):
+            mlac.Engine(PACKAGE, self.device)
+        with self.assertRaisesRegex(ValueError, "shape: unknown field 'num_token', expected some"):
+            self.plan.fill([sequence], [1], shape={"num_requests": 1, "num_tokens": 1,
+                                                   "num_token": 1, "max_query_len": 1})
         with self.assertRaisesRegex(ValueError, r"expected shape \[8\], got \[3\]"):
             self.engine.bind({"w": floats([0] * 3)})
         with self.assertRaisesRegex(mlac.NotFound, "unknown function 'rest'"):
@@ -269,6 +276,15 @@ class RuntimeTest(unittest.TestCase):
         self.assertEqual(list(output), [2 * w + x for w, x in zip(WEIGHT, rows)])
         with self.assertRaises(mlac.InvalidArgument):
             self.plan.run_bound(hidden=floats(rows))
+        self.assertEqual(self.engine.buffer_types["hidden"], "f32")
+        # As many bytes as the library asks for, of another type: it would compute on the bits.
+        other = array.array("q", [0] * HIDDEN)
+        for name, given in (("hidden", {"hidden": other, "output": output}),
+                            ("output", {"hidden": floats(rows), "output": other})):
+            with self.assertRaisesRegex(ValueError, f"{name}: expected dtype f32, got i64"):
+                self.plan.run_bound(**given)
+        with self.assertRaisesRegex(ValueError, "output: expected a writable array"):
+            self.plan.run_bound(hidden=floats(rows), output=memoryview(output).toreadonly())
         slot = self.plan.metadata_view("slot_mapping")[0]
         stats = self.engine.cache_stats
         self.assertEqual(stats["page_stride_bytes"], PAGE * stats["row_bytes"])

@@ -80,11 +80,7 @@ def handle(plan: Plan, **names: str) -> int:
         if name not in SLOTS:
             raise InvalidArgument(f"unknown tensor '{name}', expected one of {', '.join(SLOTS)}")
     engine = plan._engine
-    types = {buffer["name"]: buffer["dtype"]
-             for target in engine.package_info["targets"]
-             if (target["kind"] != "cpu") == engine.is_cuda
-             for function in target["functions"] for buffer in function["buffers"]
-             if buffer["kind"] in ("Input", "Output")}
+    types = engine.buffer_types
     given = {**SLOTS, **names}
     for slot, name in names.items():
         if name not in types:
