@@ -260,6 +260,46 @@ class CacheTest(unittest.TestCase):
         torch.testing.assert_close(got[1::2], self.logits(other[1::2])[:, -2:], rtol=1e-5,
                                    atol=1e-5)
         self.assertEqual(self.patched.engine.cache_stats["num_sequences"], 2)
+        # From the end: the last row twice, as forks.
+        cache.batch_select_indices(torch.tensor([-1, 1, 0]))
+        again = other[1::2][[1, 1, 0]]
+        cache.crop(-1)
+        torch.testing.assert_close(self.logits(again[:, -1:], cache), self.logits(again)[:, -1:],
+                                   rtol=1e-5, atol=1e-5)
+
+    def test_weights_that_change(self):
+        """As eager attention after the same changes; copies of old weights would be wrong alike
+        in every token."""
+        ids = random_prompts(2, PROMPT)
+        eager, other = make_model("deepseek_v3"), make_model("deepseek_v3", seed=8)
+
+        def train(model):
+            weight = model.model.layers[2].self_attn.q_b_proj.weight
+            weight.grad = torch.ones_like(weight)
+            torch.optim.SGD([weight], lr=0.05).step()
+
+        def replace(model):
+            model.model.layers[0].self_attn.o_proj = \
+                copy.deepcopy(other.model.layers[1].self_attn.o_proj)
+
+        changes = (lambda model: model.load_state_dict(other.state_dict()), train, replace,
+                   lambda model: model.load_state_dict(make_model("deepseek_v3", 9).state_dict(),
+                                                       assign=True),
+                   lambda model: model.half().float())
+        with torch.no_grad():
+            before = eager(ids).logits
+            for number, change in enumerate(changes):
+                with self.subTest(change=number):
+                    for model in (self.model, eager):
+                        change(model)
+                    expected = eager(ids).logits
+                    self.assertGreater((expected - before).abs().max(), 5e-3)
+                    before = expected
+                    torch.testing.assert_close(self.logits(ids), expected, rtol=1e-5, atol=1e-4)
+            # What is given up for the engine's copies is not missed.
+            for layer in self.model.model.layers:
+                layer.self_attn.to("meta")
+            torch.testing.assert_close(self.logits(ids), before, rtol=1e-5, atol=1e-4)
 
     def test_prompt_of_many_calls(self):
         """A cached prompt, copied for each of its continuations; and one that generate()

@@ -149,6 +149,33 @@ class CallTest(unittest.TestCase):
     def test_gradients(self):
         with self.assertRaisesRegex(mlac.Unsupported, "no gradients"):
             self.model(IDS)
+        # Trained attention alone: no input wants gradients, the weights do.
+        self.addCleanup(self.model.requires_grad_, True)
+        self.model.requires_grad_(False)
+        self.model(IDS)
+        self.model.model.layers[0].self_attn.o_proj.requires_grad_(True)
+        with self.assertRaisesRegex(mlac.Unsupported, "no gradients"):
+            self.model(IDS)
+
+    def test_inputs(self):
+        for text, given in ((r"input_ids: .*2 dimensions \(batch, tokens\), got \[6\]", (IDS[0],)),
+                            ("input_ids: .*got NoneType", ()), ("input_ids: .*got list", ([[1]],))):
+            with torch.no_grad(), self.assertRaisesRegex(mlac.InvalidArgument, text):
+                self.model(*given)
+        with torch.no_grad(), self.assertRaisesRegex(
+                mlac.InvalidArgument, r"inputs_embeds: .*3 dimensions .*got \[6, 48\]"):
+            self.model(inputs_embeds=torch.zeros(6, 48))
+
+    def test_adapters_of_a_patched_model(self):
+        attention = self.model.model.layers[1].self_attn
+        plain = attention.o_proj
+
+        class Adapted(torch.nn.Linear):
+            pass
+
+        attention.o_proj = Adapted(64, 48, bias=False)
+        self.addCleanup(setattr, attention, "o_proj", plain)
+        self.refuses(mlac.Unsupported, "layer 1, o_proj: expected torch.nn.Linear.*Adapted")
 
     def test_attention_weights(self):
         self.refuses(mlac.Unsupported, "output_attentions", output_attentions=True)
@@ -194,6 +221,10 @@ class CallTest(unittest.TestCase):
             self.model.generate(IDS, cache_implementation="static", max_new_tokens=2)
         with self.assertRaisesRegex(mlac.Unsupported, "was not patched"):
             self.cache.update(None, None, 0)
+        self.call()
+        for row in (2, -3):
+            with self.assertRaisesRegex(mlac.InvalidArgument, f"row {row}: the cache has 2"):
+                self.cache.batch_select_indices(torch.tensor([0, row]))
 
     def test_batch(self):
         self.call()

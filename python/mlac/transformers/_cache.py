@@ -118,6 +118,11 @@ class Cache(HuggingFaceCache):
         self._runner.check_live()
         if not self._sequences:
             return
+        count = len(self._sequences)
+        for row in rows:
+            if not -count <= row < count:
+                raise InvalidArgument(f"row {row}: the cache has {count}")
+        rows = [row % count for row in rows]  # negative ones are counted from the end
         seen: set[int] = set()
         chosen = []
         for row in rows:

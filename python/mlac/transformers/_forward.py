@@ -24,7 +24,8 @@ def attention_forward(runner: Runner, layer: int, results: int) -> Callable[...,
 
     @torch.compiler.disable
     def forward(hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        if torch.is_grad_enabled() and hidden_states.requires_grad:
+        if torch.is_grad_enabled() and (hidden_states.requires_grad or
+                                        runner.weights.are_trained(layer)):
             raise Unsupported("mlac computes no gradients: call the model under torch.no_grad() or "
                               "torch.inference_mode()")
         return (runner.run(hidden_states, layer),) + (None,) * (results - 1)
@@ -41,7 +42,8 @@ def decoder_forward(runner: Runner, decoder: Any) -> Callable[..., Any]:
                 past_key_values: Any = None, inputs_embeds: Any = None, use_cache: Any = None,
                 **kwargs: Any) -> Any:
         _refuse(decoder, kwargs)
-        given = input_ids if inputs_embeds is None else inputs_embeds
+        given = _check_input(input_ids, inputs_embeds)
+        runner.weights.refresh()
         if past_key_values is not None:
             cache = _check_cache(runner, past_key_values)
         else:
@@ -94,6 +96,17 @@ def _refuse(decoder: Any, kwargs: dict[str, Any]) -> None:
     wants = kwargs.get("output_attentions")
     if decoder.config.output_attentions if wants is None else wants:
         raise Unsupported("output_attentions: mlac's kernels never form the attention weights")
+
+
+def _check_input(input_ids: Any, inputs_embeds: Any) -> torch.Tensor:
+    """What says how many tokens there are."""
+    name, given, dims = ("input_ids", input_ids, 2) if inputs_embeds is None \
+        else ("inputs_embeds", inputs_embeds, 3)
+    if not isinstance(given, torch.Tensor) or given.dim() != dims:
+        got = list(given.shape) if isinstance(given, torch.Tensor) else type(given).__name__
+        raise InvalidArgument(f"{name}: expected a tensor of {dims} dimensions (batch, tokens"
+                              f"{', channels' if dims == 3 else ''}), got {got}")
+    return given
 
 
 def _check_cache(runner: Runner, cache: Any) -> Cache:

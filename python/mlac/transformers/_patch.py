@@ -19,6 +19,7 @@ from . import _layers
 from ._cache import Cache
 from ._forward import attention_forward, decoder_forward, prepare_cache
 from ._step import Runner
+from ._weights import Weights
 
 # Tokens of a sequence where the caller says nothing: what fits everywhere. A model's own
 # maximum would take the cache's memory for every request.
@@ -39,7 +40,8 @@ def patch(model: Any, package: Package | str | os.PathLike[str] | None = None, *
     threads: workers on the CPU; 0: one per processor.
 
     Raises Unsupported or InvalidArgument, naming what it does not take; then the model is
-    as it was. The module's own weights stay in memory, so that unpatch() needs nothing.
+    as it was. The module's own weights stay in memory, so that unpatch() needs nothing; where
+    they change, the engine's are copied again before the next pass.
     """
     decoder = _layers.find_decoder(model)
     if isinstance(decoder.__dict__.get("_mlac_patched"), Patched):
@@ -62,10 +64,8 @@ def patch(model: Any, package: Package | str | os.PathLike[str] | None = None, *
     engine = Engine(package, Device(str(device), threads), num_layers=len(attentions),
                     max_seq_len=max_seq_len or min(DEFAULT_SEQ_LEN, limit),
                     max_num_requests=max_num_requests, **engine_options)
-    for layer, module in enumerate(attentions):
-        engine.bind(_layers.weights_of(module, info["weights"], layer), layer)
-        engine.prepare(layer)
-    return Patched(model, decoder, attentions, Runner(engine, device, len(attentions)))
+    weights = Weights(engine, attentions)
+    return Patched(model, decoder, attentions, Runner(engine, device, weights, len(attentions)))
 
 
 def _rope_fields(config: dict[str, Any]) -> dict[str, Any]:

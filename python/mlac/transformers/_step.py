@@ -14,6 +14,7 @@ from .._errors import WrongState
 from .._plan import Plan
 from .._runtime import Engine, Sequence
 from ..torch import handle
+from ._weights import Weights
 
 # Tokens of one request in one step: its row in the batch, and how many.
 Share = tuple[int, int]
@@ -71,9 +72,10 @@ class Step:
 class Runner:
     """The engine of a patched model, its plans, and the step that is under way."""
 
-    def __init__(self, engine: Engine, device: torch.device, num_layers: int):
+    def __init__(self, engine: Engine, device: torch.device, weights: Weights, num_layers: int):
         self.engine = engine
         self.device = device
+        self.weights = weights
         self.num_layers = num_layers
         self.options: dict[str, int] = engine.info["options"]
         self.step: Step | None = None
