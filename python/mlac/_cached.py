@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from ._compile import _run, compile
+from ._compile import _compile, _run
 from ._errors import InvalidArgument
-from ._export import _dtype_of
+from ._export import _dtype_of, _program_of
 from ._find_compiler import find_compiler
 from ._runtime import Device, Engine, Package
 
@@ -408,8 +408,12 @@ class CachedModel:
         if set(kwargs) != set(self._kwargs):
             raise InvalidArgument(f"expected the arguments {list(self._kwargs)}, as exported, "
                                   f"got {sorted(kwargs)}")
-        user = iter(_pytree.tree_leaves((args, {name: kwargs[name] for name in self._kwargs})))
+        leaves = _pytree.tree_leaves((args, {name: kwargs[name] for name in self._kwargs}))
         program, flat = self._program, []
+        expected = len(program.graph_signature.user_inputs)
+        if len(leaves) != expected:
+            raise InvalidArgument(f"expected {expected} arguments, as exported, got {len(leaves)}")
+        user = iter(leaves)
         for spec in program.graph_signature.input_specs:
             if spec.kind.name == "USER_INPUT":
                 flat.append(next(user))
@@ -433,7 +437,7 @@ class CachedModel:
 def _find_attention(archive: Path, plan: Path) -> None:
     """Writes where the graph attends, without any kernels."""
     _run([find_compiler(), os.fspath(archive), "--quiet", f"--cached={plan}", "--emit=mla", "-o",
-          os.fspath(plan.with_suffix(".mlir"))], f"{plan.parent}{os.sep}")
+          os.fspath(plan.with_suffix(".mlir"))], (os.fspath(plan.parent),))
 
 
 def cached(module: Any, example: Any = (), info: SequenceInfo | None = None, *,
@@ -466,12 +470,8 @@ def cached(module: Any, example: Any = (), info: SequenceInfo | None = None, *,
         for option in [*options, *(["device"] if device is not None else [])]:
             raise InvalidArgument(f"option '{option}' is of packages: attention '{attention}' makes "
                                   "its own")
-    args, kwargs = ((), dict(example)) if isinstance(example, Mapping) else (tuple(example), {})
-    program = module
-    if not isinstance(module, torch.export.ExportedProgram):
-        with torch.no_grad():
-            program = torch.export.export(module.eval(), args, kwargs,
-                                          dynamic_shapes=dynamic_shapes, strict=False)
+    kwargs = tuple(example) if isinstance(example, Mapping) else ()
+    program = _program_of(module, example, dynamic_shapes)
     for spec in program.graph_signature.output_specs:
         if spec.kind.name != "USER_OUTPUT":
             raise InvalidArgument(f"the model changes {spec.target} ({spec.kind.name}), which "
@@ -485,8 +485,10 @@ def cached(module: Any, example: Any = (), info: SequenceInfo | None = None, *,
             _find_attention(path, plan_path)
             plan = json.loads(plan_path.read_text())
             return CachedModel(program, None, plan, info,
-                               _Operators(program, plan, info, attention), tuple(kwargs))
-        package = compile(path, cached=os.fspath(plan_path), page_size=info.page_size, **options)
+                               _Operators(program, plan, info, attention), kwargs)
+        output, compiler = options.pop("output", None), options.pop("compiler", None)
+        package = _compile(path, {"cached": os.fspath(plan_path), "page_size": info.page_size,
+                                  **options}, output, compiler, hidden=folder)
         plan = json.loads(plan_path.read_text())
         steps = _PackagedSteps(program, package, plan, info, device or Device("cpu"))
-        return CachedModel(program, package, plan, info, steps, tuple(kwargs))
+        return CachedModel(program, package, plan, info, steps, kwargs)

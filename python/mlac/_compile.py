@@ -19,7 +19,7 @@ from ._find_compiler import COMPILER, find_compiler
 from ._runtime import Package
 
 # Options of mla-compile that ask for something else than a package.
-_NO_PACKAGE = ("emit", "help", "help_list", "help_hidden", "version", "o")
+_NO_PACKAGE = ("emit", "help", "help_list", "help_hidden", "simulate", "version", "o")
 
 # --dtype for a model's parameters, by torch's names.
 _DTYPES = {"torch.float32": "f32", "torch.bfloat16": "bf16", "torch.float16": "f16"}
@@ -53,13 +53,23 @@ def _model_dtype(model: Any) -> str:
     return _DTYPES[dtype]
 
 
+def _number(value: Any) -> Any:
+    """Of a dict's values what JSON does not know: NumPy's numbers are what Python's are."""
+    if callable(getattr(value, "item", None)):
+        return value.item()
+    raise InvalidArgument(f"source: expected what JSON holds, got {value!r} of "
+                          f"{type(value).__name__} in the dict")
+
+
 def _input_file(source: Any, folder: Path, options: dict[str, Any]) -> Path:
     """What mla-compile reads for `source`: the caller's file, or one in `folder`."""
+    if isinstance(source, str) and source.lstrip().startswith("{"):
+        raise InvalidArgument("source: expected a path, got JSON: json.loads() makes it a dict")
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         return _no_option(path / "config.json" if path.is_dir() else path)
     if isinstance(source, Mapping):
-        text = json.dumps(source)
+        text = json.dumps(source, default=_number)
     elif hasattr(source, "to_json_string"):
         text = _config_text(source)
     elif hasattr(source, "config") and hasattr(source.config, "to_json_string"):
@@ -90,33 +100,45 @@ def compile(source: Any, target: str | Iterable[str] | None = None, *,
     output: where the package is kept; default: in memory only.
     compiler: the path of mla-compile (default: find_compiler()).
     Options are mla-compile's, with underscores: dtype="f32", tp=8, page_size=64,
-    functions=["prefill", "decode"], dequantised_weights=True.
+    functions=["prefill", "decode"], dequantised_weights=True. Reports (cost_report=True,
+    schedule_report=True) are printed.
 
     Raises CompileError with the compiler's diagnostics; its warnings are Python's.
     """
+    return _compile(source, {"target": target, **options}, output, compiler)
+
+
+def _compile(source: Any, options: dict[str, Any], output: str | os.PathLike[str] | None = None,
+             compiler: str | None = None, hidden: str = "") -> Package:
+    """compile(), called by what users call; `hidden`: a folder that messages do not name."""
     for name in _NO_PACKAGE:
         if name in options:
             raise InvalidArgument(f"option '{name}' makes no package: run {COMPILER} itself")
     with tempfile.TemporaryDirectory(prefix="mlac-") as name:
         folder = Path(name)
-        options = {"target": target, "quiet": True, **options}
+        options = {"quiet": True, **options}
         path = _input_file(source, folder, options)
         package = _no_option(Path(output) if output is not None else folder / "package.mlac")
         command = [compiler or find_compiler(), str(path), "-o", str(package)]
         for option, value in options.items():
             command += _argument(option, value)
-        _run(command, f"{name}{os.sep}")
+        _run(command, (name, hidden or name))
         return Package(package if output is not None else package.read_bytes())
 
 
-def _run(command: list[str], folder: str) -> None:
-    """Runs the compiler; its messages do not name the temporary folder."""
+def _run(command: list[str], folders: Iterable[str]) -> None:
+    """Runs the compiler; its messages do not name the temporary folders."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     except OSError as error:
         raise CompileError(f"cannot run {command[0]}: {error.strerror}") from None
-    text = done.stderr.replace(folder, "").strip()
+    text = done.stderr
+    for folder in folders:
+        text = text.replace(folder + os.sep, "")
+    text = text.strip()
     if done.returncode != 0:
         raise CompileError(text or f"{command[0]} ended with {done.returncode}")
+    if done.stdout:  # a report that was asked for
+        print(done.stdout, end="")
     if text:
-        warnings.warn(text, stacklevel=3)
+        warnings.warn(text, stacklevel=4)  # who called compile() or export()

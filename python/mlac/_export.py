@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ._compile import _DTYPES, _config_text, compile
+from ._compile import _DTYPES, _compile, _config_text
 from ._errors import InvalidArgument
 from ._runtime import Package
 
@@ -21,7 +21,8 @@ def _config_of(module: Any, config: Any) -> str:
     """The text of a configuration: the caller's, or the module's own."""
     config = getattr(module, "config", None) if config is None else config
     if isinstance(config, (str, os.PathLike)):
-        return Path(config).read_text()
+        path = Path(config)
+        return (path / "config.json" if path.is_dir() else path).read_text()
     if isinstance(config, Mapping):
         return json.dumps(config)
     if hasattr(config, "to_json_string"):
@@ -36,6 +37,26 @@ def _dtype_of(program: Any) -> str | None:
     return _DTYPES.get(types.pop()) if len(types) == 1 else None
 
 
+def _program_of(module: Any, example: Any, dynamic_shapes: Any) -> Any:
+    """What torch.export records of a module in eval mode, which stays in the mode it is in."""
+    import torch
+
+    if isinstance(module, torch.export.ExportedProgram):
+        return module
+    if not isinstance(module, torch.nn.Module):
+        raise InvalidArgument("module: expected a torch.nn.Module or a torch.export.ExportedProgram, "
+                              f"got {type(module).__name__}")
+    args, kwargs = ((), dict(example)) if isinstance(example, Mapping) else (tuple(example), {})
+    trained = [part for part in module.modules() if part.training]
+    try:
+        with torch.no_grad():
+            return torch.export.export(module.eval(), args, kwargs,
+                                       dynamic_shapes=dynamic_shapes, strict=False)
+    finally:
+        for part in trained:
+            part.training = True
+
+
 def export(module: Any, example: Any = (), *, config: Any = None, dynamic_shapes: Any = None,
            archive: str | os.PathLike[str] | None = None,
            weights: str | os.PathLike[str] | None = None, **options: Any) -> Package:
@@ -44,7 +65,7 @@ def export(module: Any, example: Any = (), *, config: Any = None, dynamic_shapes
     module: a torch.nn.Module, as transformers has it, or a torch.export.ExportedProgram.
     example: its arguments, a tuple, or a dict of named ones; the number of tokens is open in
     the package, whatever it is here.
-    config: the model's configuration (a path, a dict, or transformers'), which says how many
+    config: the model's configuration (a path, also of a folder, a dict, or transformers'), which says how many
     positions there are and what rope's tables hold; default: the module's.
     dynamic_shapes: torch.export's.
     archive, weights: where the .pt2 archive and the layer's weights are kept (safetensors, for
@@ -56,16 +77,12 @@ def export(module: Any, example: Any = (), *, config: Any = None, dynamic_shapes
     """
     import torch
 
-    program = module
-    if not isinstance(module, torch.export.ExportedProgram):
-        args, kwargs = ((), dict(example)) if isinstance(example, Mapping) else (tuple(example), {})
-        with torch.no_grad():
-            program = torch.export.export(module.eval(), args, kwargs,
-                                          dynamic_shapes=dynamic_shapes, strict=False)
+    program = _program_of(module, example, dynamic_shapes)
     options.setdefault("dtype", _dtype_of(program))
     with tempfile.TemporaryDirectory(prefix="mlac-") as folder:
         path = Path(archive) if archive is not None else Path(folder) / "layer.pt2"
         torch.export.save(program, path, extra_files={"config.json": _config_of(module, config)})
         if weights is not None:
             options["write_weights"] = os.fspath(weights)
-        return compile(path, **options)
+        output, compiler = options.pop("output", None), options.pop("compiler", None)
+        return _compile(path, options, output, compiler, hidden=folder)

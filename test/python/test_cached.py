@@ -237,6 +237,9 @@ class ModelTest(unittest.TestCase):
                                           target="cpu")
                 self.assertEqual(len(cached.caches), sizes["num_hidden_layers"])
                 self.assertEqual(self.generate(cached), self.expected(model))
+                with self.assertRaisesRegex(mlac.InvalidArgument, "expected 4 arg.*exported, got 5"):
+                    cached(torch.ones(2, 1), input_ids=None, position_ids=None,
+                           attention_mask=None, use_cache=False)
                 # Nothing of attention is left to torch, rope neither.
                 self.assertFalse(self.names_left(cached) &
                                  {"scaled_dot_product_attention", "softmax", "cos", "sin"})

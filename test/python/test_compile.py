@@ -6,6 +6,8 @@
 Needs neither NumPy nor torch; a configuration of transformers is stood for by an object
 with its methods."""
 
+import contextlib
+import io
 import json
 import os
 import pathlib
@@ -110,8 +112,27 @@ class CompileTest(unittest.TestCase):
             self.compile("absent.json")
         with self.assertRaisesRegex(mlac.InvalidArgument, "emit"):
             self.compile(TINY, emit="mla")
+        with self.assertRaisesRegex(mlac.InvalidArgument, "simulate.* makes no package"):
+            self.compile(TINY, simulate="step")
         with self.assertRaisesRegex(mlac.InvalidArgument, "got int"):
             self.compile(3)
+        with self.assertRaisesRegex(mlac.InvalidArgument, "got JSON: json.loads"):
+            self.compile(json.dumps(self.fields))
+        with self.assertRaisesRegex(mlac.InvalidArgument, r"got \{1\} of set in the dict"):
+            self.compile({**self.fields, "hidden_size": {1}})
+
+    def test_numbers_of_other_libraries(self):
+        class Number:
+            def item(self):  # as NumPy's and torch's have it
+                return 96
+
+        fields = {**self.fields, "hidden_size": Number()}
+        self.assertEqual(self.compile(fields).info["model"]["hidden_size"], 96)
+
+    def test_reports_are_printed(self):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            self.compile(TINY, cost_report=True)
+        self.assertIn("predicted us", printed.getvalue())
 
     def test_warnings(self):
         with warnings.catch_warnings(record=True) as caught:

@@ -252,6 +252,21 @@ class ExportTest(unittest.TestCase):
             mlac.export(case.module, case.arguments, config=other)
         with self.assertRaisesRegex(mlac.InvalidArgument, "config: the module has none"):
             mlac.export(torch.nn.Linear(4, 4), (torch.zeros(1, 4),))
+        with self.assertRaisesRegex(mlac.InvalidArgument, "module: expected .*, got function"):
+            mlac.export(grouped_llama)
+
+    def test_E7_module_stays_as_it_was(self):
+        case = deepseek_v3()
+        modes = [True, False, True]
+        for part, mode in zip(case.module.modules(), modes):
+            part.training = mode
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "config.json").write_text(case.module.config.to_json_string())
+            mlac.export(case.module, case.arguments, config=folder, functions=["decode"])
+        self.assertEqual([part.training for part in case.module.modules()][:3], modes)
+        with self.assertRaises(mlac.CompileError) as caught:
+            mlac.export(case.module, case.arguments, page_size=0)
+        self.assertNotIn(tempfile.gettempdir(), str(caught.exception))
 
 
 if __name__ == "__main__":
