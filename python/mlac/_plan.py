@@ -232,6 +232,11 @@ class Plan(Handle):
         is_bits = view.dtype == "u8" and _arrays.ITEM_BYTES.get(expected) == 1
         if expected is not None and view.dtype != expected and not is_bits:
             raise InvalidArgument(f"{name}: expected dtype {expected}, got {view.dtype}")
+        # Wider rows would be read as more of them, at wrong places.
+        width = self._engine.layer_width if name in ("hidden", "output") else 0
+        if width and len(view.shape) > 1 and view.shape[-1] != width:
+            raise InvalidArgument(f"{name}: expected rows of {width} columns, got shape "
+                                  f"{list(view.shape)}")
         return view
 
     def _check(self, name, array, shape, is_written=False, dtype=None, is_cuda=None,

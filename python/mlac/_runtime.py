@@ -199,6 +199,11 @@ class Engine(Handle):
         """Those of outputs alone."""
         return self._types_of("Output")
 
+    @functools.cached_property
+    def layer_width(self) -> int:
+        """Columns of "hidden" and "output" where the package has whole layers; else 0."""
+        return self.hidden_size if "hidden" in self.buffer_types else 0
+
     def _types_of(self, *kinds: str) -> dict[str, str]:
         return {buffer["name"]: buffer["dtype"]
                 for target in self.package_info["targets"]

@@ -146,6 +146,9 @@ public:
         slot == Output || slot == Hidden ? std::max<int64_t>(signature->hiddenSize, 1) : 1;
     if (tensor.numel() < tokens * perToken || (slot != Lse && tensor.size(0) < tokens))
       refuse(slot, "rows for the " + std::to_string(tokens) + " tokens of the step");
+    // Wider rows would be read as more of them, at wrong places.
+    if (perToken > 1 && tensor.dim() > 1 && tensor.size(tensor.dim() - 1) != perToken)
+      refuse(slot, "rows of " + std::to_string(perToken) + " columns");
     bindings[count++] = {signature->names[slot].c_str(), tensor.data_ptr(),
                          static_cast<size_t>(tensor.numel() * signature->itemBytes[slot])};
     if (signature->isCuda)

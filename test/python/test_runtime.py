@@ -283,6 +283,10 @@ class RuntimeTest(unittest.TestCase):
                             ("output", {"hidden": floats(rows), "output": other})):
             with self.assertRaisesRegex(ValueError, f"{name}: expected dtype f32, got i64"):
                 self.plan.run_bound(**given)
+        if numpy:
+            for shape in ((2, HIDDEN // 2), (1, 2 * HIDDEN)):
+                with self.assertRaisesRegex(ValueError, "hidden: expected rows of 8 columns, got"):
+                    self.plan.run_bound(hidden=numpy.zeros(shape, numpy.float32), output=output)
         with self.assertRaisesRegex(ValueError, "output: expected a writable array"):
             self.plan.run_bound(hidden=floats(rows), output=memoryview(output).toreadonly())
         slot = self.plan.metadata_view("slot_mapping")[0]

@@ -103,7 +103,9 @@ class LayerTest(unittest.TestCase):
                               torch.zeros(64, TOKENS).T),
                              ("hidden: expected rows for the 3 tokens of the step",
                               self.hidden[:2]),
-                             ("hidden: expected rows", self.hidden[:, :32].contiguous())):
+                             ("hidden: expected rows", self.hidden[:, :32].contiguous()),
+                             ("hidden: expected rows of 64 columns", torch.zeros(TOKENS, 128)),
+                             ("hidden: expected rows of 64 columns", torch.zeros(2 * TOKENS, 32))):
             with self.subTest(text=text), self.assertRaisesRegex(Exception, text):
                 self.run_op(hidden)
         with self.assertRaisesRegex(Exception, "layer 2"):

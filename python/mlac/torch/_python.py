@@ -80,6 +80,9 @@ def _run(plan: int, layer: int, *given: Any) -> None:
                 or (slot != "lse" and len(tensor) < tokens.value):
             raise InvalidArgument(f"{slot}: expected rows for the {tokens.value} tokens of the "
                                   "step")
+        # Wider rows would be read as more of them, at wrong places.
+        if per_token > 1 and tensor.dim() > 1 and tensor.shape[-1] != per_token:
+            raise InvalidArgument(f"{slot}: expected rows of {per_token} columns")
         bindings[count] = Binding(name, tensor.data_ptr(), tensor.nbytes)
         count += 1
     _check(_run_bound(plan, layer, bindings, count, _stream(signature, given)))
