@@ -54,6 +54,35 @@ class PatchTest(unittest.TestCase):
             self.refuses(model, mlac.Unsupported, "layer 1, q_b_proj: expected fp8 weights in "
                          f"torch.float8_e4m3fn with weight_scale_inv or .*, got {dtype} in Linear")
 
+    def test_other_numbers(self):
+        """Of a package that is compiled of the configuration as mla-compile reads it, while the
+        class ignores a key or reads it otherwise; of a class that computes something else."""
+        yarn = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "mscale": 0.7,
+                "original_max_position_embeddings": 128}
+        doubled = make_model("deepseek_v3")
+        own = doubled.model.layers[0].self_attn.forward
+        doubled.model.layers[0].self_attn.forward = \
+            lambda *args, **kwargs: tuple(2 * x if x is not None else x
+                                          for x in own(*args, **kwargs))
+        for name, model in (
+                ("ignored", make_model("deepseek_v2", rope_interleave=False)),
+                ("ignored, bf16", make_model("deepseek_v2", dtype=torch.bfloat16,
+                                             rope_interleave=False)),
+                ("other default", make_model("deepseek_v3", rope_parameters=yarn)),
+                ("other class", doubled)):
+            with self.subTest(name):
+                attention = model.model.layers[0].self_attn
+                before = dict(attention.__dict__)
+                self.refuses(model, mlac.Unsupported, "attention gives other numbers than the "
+                             "package, a relative error of .* in 64 random rows")
+                self.assertEqual(attention.__dict__, before)
+                logits = model(input_ids=IDS).logits  # its own, as before
+                self.assertTrue(logits.isfinite().all())
+        zeros = make_model("deepseek_v3")
+        for weight in zeros.parameters():
+            weight.data.zero_()
+        patch(zeros).unpatch()
+
     def test_adapters(self):
         model = make_model("deepseek_v3")
 

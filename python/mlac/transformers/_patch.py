@@ -17,6 +17,7 @@ from .._errors import InvalidArgument, WrongState
 from .._runtime import Device, Engine, Package
 from . import _layers
 from ._cache import Cache
+from ._compare import compare
 from ._forward import attention_forward, decoder_forward, prepare_cache
 from ._step import Runner
 from ._weights import Weights
@@ -39,8 +40,8 @@ def patch(model: Any, package: Package | str | os.PathLike[str] | None = None, *
     cache holds max_num_requests sequences of max_seq_len.
     threads: workers on the CPU; 0: one per processor.
 
-    Raises Unsupported or InvalidArgument, naming what it does not take; then the model is
-    as it was. The module's own weights stay in memory, so that unpatch() needs nothing; where
+    Raises Unsupported or InvalidArgument, naming what it does not take, also where the first
+    layer gives other numbers than the model's own attention; then the model is as it was. The module's own weights stay in memory, so that unpatch() needs nothing; where
     they change, the engine's are copied again before the next pass.
     """
     decoder = _layers.find_decoder(model)
@@ -65,6 +66,7 @@ def patch(model: Any, package: Package | str | os.PathLike[str] | None = None, *
                     max_seq_len=max_seq_len or min(DEFAULT_SEQ_LEN, limit),
                     max_num_requests=max_num_requests, **engine_options)
     weights = Weights(engine, attentions)
+    compare(engine, decoder, attentions[0])
     return Patched(model, decoder, attentions, Runner(engine, device, weights, len(attentions)))
 
 
