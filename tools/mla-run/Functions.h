@@ -32,8 +32,8 @@ struct StepFunction {
 
   bool takes(int64_t queryLen) const { return longestQuery == 0 || queryLen <= longestQuery; }
   bool has(const std::string &buffer) const;
-  /// From hidden states to hidden states: a whole layer.
-  bool isLayer() const { return has("hidden") && has("output"); }
+  /// From hidden states to hidden states: a whole layer, not one that takes its latents.
+  bool isLayer() const { return has("hidden") && has("output") && !has("latent"); }
   /// Attention over cached latents alone.
   bool isLatentAttention() const { return has("q_lat") && has("output"); }
 };
