@@ -7,6 +7,7 @@ Skips itself where torch or transformers are not installed. MLAC_COMPILE names t
 
 import copy
 import os
+import threading
 import unittest
 import warnings
 
@@ -329,6 +330,31 @@ class CacheTest(unittest.TestCase):
             for part in (ids[:, :-1], ids[:, -1:]):
                 logits = compiled(part, past_key_values=cache).logits
         torch.testing.assert_close(logits, self.logits(ids)[:, -1:], rtol=1e-5, atol=1e-5)
+
+    def test_threads_take_turns(self):
+        """Each pass has its own prompt: with another's step its rows would attend to others' keys."""
+        prompts = [random_prompts(2, PROMPT, seed) for seed in range(3)]
+        expected = [self.logits(ids) for ids in prompts]
+        wrong = []
+
+        def work(number):
+            try:
+                for _ in range(12):
+                    torch.testing.assert_close(self.logits(prompts[number]), expected[number])
+            except BaseException as error:
+                wrong.append(error)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+        hook = self.model.model.layers[0].mlp.register_forward_pre_hook(
+            lambda *_: self.logits(prompts[0]))
+        self.addCleanup(hook.remove)
+        with self.assertRaisesRegex(mlac.WrongState, "inside of its own forward pass"):
+            self.logits(prompts[0])
 
     def test_a_copy_of_the_model_is_refused(self):
         with self.assertRaisesRegex(TypeError, "cannot copy or pickle"):

@@ -42,32 +42,33 @@ def decoder_forward(runner: Runner, decoder: Any) -> Callable[..., Any]:
                 past_key_values: Any = None, inputs_embeds: Any = None, use_cache: Any = None,
                 **kwargs: Any) -> Any:
         _refuse(decoder, kwargs)
-        given = _check_input(input_ids, inputs_embeds)
-        runner.weights.refresh()
-        if past_key_values is not None:
-            cache = _check_cache(runner, past_key_values)
-        else:
-            cache = Cache(runner)
-            is_kept = decoder.config.use_cache if use_cache is None else use_cache
-            past_key_values = cache if is_kept else None
-        length = cache.get_seq_length()
-        is_real = _new_tokens(cache, attention_mask, *given.shape[:2])
-        if position_ids is None:
-            position_ids = torch.arange(length, length + given.shape[1],
-                                        device=given.device).unsqueeze(0)
-        runner.step = cache._extend(is_real, _positions(position_ids, is_real))
-        try:
-            return original(input_ids=input_ids, attention_mask=given.new_empty(_NO_MASK),
-                            position_ids=position_ids, past_key_values=past_key_values,
-                            inputs_embeds=inputs_embeds, use_cache=use_cache, **kwargs)
-        except BaseException:
-            if length:
-                cache.crop(length)
+        with runner.turn():
+            given = _check_input(input_ids, inputs_embeds)
+            runner.weights.refresh()
+            if past_key_values is not None:
+                cache = _check_cache(runner, past_key_values)
             else:
-                cache.reset()
-            raise
-        finally:
-            runner.finish()
+                cache = Cache(runner)
+                is_kept = decoder.config.use_cache if use_cache is None else use_cache
+                past_key_values = cache if is_kept else None
+            length = cache.get_seq_length()
+            is_real = _new_tokens(cache, attention_mask, *given.shape[:2])
+            if position_ids is None:
+                position_ids = torch.arange(length, length + given.shape[1],
+                                            device=given.device).unsqueeze(0)
+            runner.step = cache._extend(is_real, _positions(position_ids, is_real))
+            try:
+                return original(input_ids=input_ids, attention_mask=given.new_empty(_NO_MASK),
+                                position_ids=position_ids, past_key_values=past_key_values,
+                                inputs_embeds=inputs_embeds, use_cache=use_cache, **kwargs)
+            except BaseException:
+                if length:
+                    cache.crop(length)
+                else:
+                    cache.reset()
+                raise
+            finally:
+                runner.finish()
 
     return forward
 

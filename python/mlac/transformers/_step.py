@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from collections.abc import Iterator
 from collections.abc import Sequence as Rows
 from typing import Any
 
@@ -79,8 +82,17 @@ class Runner:
         self.num_layers = num_layers
         self.options: dict[str, int] = engine.info["options"]
         self.step: Step | None = None
+        self._passes = threading.RLock()  # layers find their step here, so that passes take turns
         self._plans: list[Plan] = []
         self._handles: list[int] = []
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """One forward pass: other threads wait."""
+        with self._passes:
+            if self.step is not None:
+                raise WrongState("a patched model was called inside of its own forward pass")
+            yield
 
     def check_live(self) -> None:
         if self.engine._value is None:
