@@ -27,7 +27,8 @@ def _marks(module: torch.nn.Module) -> list[_Mark]:
     """Of all that an attention module computes with."""
     marks = []
     for part in module.modules():
-        for entries in (part._modules, part._parameters, part._buffers):
+        dicts: tuple[dict[str, Any], ...] = (part._modules, part._parameters, part._buffers)
+        for entries in dicts:
             for name, value in entries.items():
                 is_tensor = isinstance(value, torch.Tensor)
                 is_counted = is_tensor and not value.is_inference()
