@@ -207,7 +207,8 @@ class Plan(Handle):
         On CUDA the work is asynchronous on `stream` and may be captured in a graph:
         the graph then repeats this step on these buffers.
         """
-        self._run_views({name: self._check_buffer(name, array)
+        is_layer = "hidden" in buffers
+        self._run_views({name: self._check_buffer(name, array, is_layer)
                          for name, array in buffers.items()}, layer, stream)
 
     def _run_views(self, views, layer, stream):
@@ -223,18 +224,25 @@ class Plan(Handle):
                 raise error
             raise
 
-    def _check_buffer(self, name, array):
+    def _type_of(self, name):
+        """None: the library refuses the name, or the plan."""
+        engine = self._engine
+        if name in engine._ambiguous:
+            return engine._types_by_function.get(self.function, {}).get(name)
+        return engine.buffer_types.get(name)
+
+    def _check_buffer(self, name, array, is_layer=False):
         """The view of a function's input or output, of the type that the package says: the library
         knows its bytes alone. Bytes stand for the bits of any type that has eight."""
-        expected = self._engine.buffer_types.get(name)  # None: the library refuses the name
+        expected = self._type_of(name)
         view = self._check(name, array, None, is_written=name in self._engine.output_types,
                            bits_of="f16" if expected == "f16" else "bf16")
         is_bits = view.dtype == "u8" and _arrays.ITEM_BYTES.get(expected) == 1
         if expected is not None and view.dtype != expected and not is_bits:
             raise InvalidArgument(f"{name}: expected dtype {expected}, got {view.dtype}")
         # Wider rows would be read as more of them, at wrong places.
-        width = self._engine.layer_width if name in ("hidden", "output") else 0
-        if width and len(view.shape) > 1 and view.shape[-1] != width:
+        width = self._engine.layer_width if is_layer and name in ("hidden", "output") else 0
+        if width and len(view.shape) > 1 and math.prod(view.shape[1:]) != width:
             raise InvalidArgument(f"{name}: expected rows of {width} columns, got shape "
                                   f"{list(view.shape)}")
         return view

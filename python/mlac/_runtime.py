@@ -200,9 +200,24 @@ class Engine(Handle):
         return self._types_of("Output")
 
     @functools.cached_property
+    def _types_by_function(self) -> dict[str, dict[str, str]]:
+        return {function["name"]: {buffer["name"]: buffer["dtype"] for buffer in function["buffers"]}
+                for target in self.package_info["targets"]
+                if (target["kind"] != "cpu") == self.is_cuda for function in target["functions"]}
+
+    @functools.cached_property
+    def _ambiguous(self) -> frozenset[str]:
+        """Names whose type depends on the function."""
+        return frozenset(name for types in self._types_by_function.values()
+                         for name, dtype in types.items()
+                         if self.buffer_types.get(name, dtype) != dtype)
+
+    @functools.cached_property
     def layer_width(self) -> int:
-        """Columns of "hidden" and "output" where the package has whole layers; else 0."""
-        return self.hidden_size if "hidden" in self.buffer_types else 0
+        """Columns of "hidden" and "output" of a configuration's layers; else 0: a module's own hidden
+        rows may have any width."""
+        is_layer = "hidden" in self.buffer_types and self.package_info["model"].get("config")
+        return self.hidden_size if is_layer else 0
 
     def _types_of(self, *kinds: str) -> dict[str, str]:
         return {buffer["name"]: buffer["dtype"]

@@ -147,7 +147,7 @@ public:
     if (tensor.numel() < tokens * perToken || (slot != Lse && tensor.size(0) < tokens))
       refuse(slot, "rows for the " + std::to_string(tokens) + " tokens of the step");
     // Wider rows would be read as more of them, at wrong places.
-    if (perToken > 1 && tensor.dim() > 1 && tensor.size(tensor.dim() - 1) != perToken)
+    if (perToken > 1 && tensor.dim() > 1 && tensor.numel() != tensor.size(0) * perToken)
       refuse(slot, "rows of " + std::to_string(perToken) + " columns");
     bindings[count++] = {signature->names[slot].c_str(), tensor.data_ptr(),
                          static_cast<size_t>(tensor.numel() * signature->itemBytes[slot])};

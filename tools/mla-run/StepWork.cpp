@@ -54,8 +54,16 @@ static const json *findHeadFields(const Session &session) {
   return hasHeads ? &cache->at("fields") : nullptr;
 }
 
+/// A module of the user's has none: its tokens attend to every key, for all that is known.
+static bool hasConfig(const Session &session) {
+  const json &model = session.info.at("model");
+  return model.contains("config") && model.at("config") != "";
+}
+
 static Visible findVisible(const Session &session) {
   Visible visible;
+  if (!hasConfig(session))
+    return visible;
   if (std::optional<int64_t> selected = session.selectedKeys())
     visible.selected = static_cast<double>(*selected);
   const json &model = session.info.at("model");
@@ -64,7 +72,7 @@ static Visible findVisible(const Session &session) {
     visible.window = session.modelConfig().at("sliding_window");
     if (const json *entries = findPool(session, "entries"))
       visible.ofEntry = entries->at("tokens_per_row");
-  } else if (isGroupedType(type) && model.contains("config")) {
+  } else if (isGroupedType(type)) {
     GroupedSpec spec = readGroupedSpec(session.modelConfig(), {.layer = session.layerNumber()});
     if (spec.window > 0)
       visible.window = static_cast<double>(spec.window);
@@ -153,7 +161,7 @@ static double countAttention(const Session &session, const BenchPoint &point,
 
 static double countIndex(const Session &session, const Pairs &pairs) {
   const json *index = findPool(session, "index");
-  if (!index)
+  if (!index || !hasConfig(session))
     return 0;
   double columns = index->at("fields").at(0).at("columns");
   return session.modelConfig().at("index_n_heads").get<double>() * columns * pairs.index;

@@ -81,7 +81,7 @@ def _run(plan: int, layer: int, *given: Any) -> None:
             raise InvalidArgument(f"{slot}: expected rows for the {tokens.value} tokens of the "
                                   "step")
         # Wider rows would be read as more of them, at wrong places.
-        if per_token > 1 and tensor.dim() > 1 and tensor.shape[-1] != per_token:
+        if per_token > 1 and tensor.dim() > 1 and tensor.numel() != len(tensor) * per_token:
             raise InvalidArgument(f"{slot}: expected rows of {per_token} columns")
         bindings[count] = Binding(name, tensor.data_ptr(), tensor.nbytes)
         count += 1
