@@ -560,4 +560,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program.leave(main())
