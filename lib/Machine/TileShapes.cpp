@@ -50,7 +50,7 @@ static constexpr TileShapes kCpuShapes = {
 // 145: 3 CTAs of an SM have 96 KiB in flight. A step of the simple schedule does not
 // overlap its loads with its products, so steps load as much as lets several CTAs
 // share the 227 KiB of an SM: 48 KiB. Products of few rows are bound by the weights, so
-// their rows are padded to one of three numbers, each of which is a kernel to compile. Selection:
+// their rows are padded to one of four numbers, each of which is a kernel to compile. Selection:
 // 128 programs took 9.5 us for a row of 131072 scores where 64 took 9.8; four CTAs of 256 threads
 // beat one of 1024 for 4096 rows of 8192 (105 to 218 us; prototypes).
 static constexpr TileShapes kSm90Shapes = {
@@ -58,6 +58,7 @@ static constexpr TileShapes kSm90Shapes = {
     .many = {.rows = 64, .columns = 128, .depth = 128},
     .fewRowsLimit = 64,
     .swapped = {{{.rows = 16, .depth = 128},
+                 {.rows = 32, .depth = 128},
                  {.rows = 64, .depth = 128},
                  {.rows = 128, .depth = 64}}},
     .isProductPersistent = true,

@@ -22,11 +22,6 @@
 //             2  | tile 2 | tile 6 | tile 9a |
 //             3  | tile 3 | tile 7 | tile 9b |
 //
-// At most 128 rows are one row tile, whose product is bound by reading the weights. Each
-// program copies the activations for itself, so that narrow tiles, of which there would be
-// enough, copy more out of L2 than that takes. Wide ones leave multiprocessors without work
-// unless they are cut along the depth.
-//
 //===----------------------------------------------------------------------===//
 
 #ifndef MLA_ANALYSIS_PRODUCTCOST_H
@@ -67,17 +62,6 @@ double predictProductCycles(const ProductShape &shape, int64_t rows, const Produ
 /// The tiles that suit hundreds to thousands of rows.
 ProductTiles chooseProductTiles(const ProductShape &shape, const TargetDescription &target);
 
-/// How a product of at most `kProductTileRows` rows is divided: tiles of so many columns,
-/// each by `parts` programs for a part of the depth, whose sums another kernel adds up.
-struct RowTile {
-  int64_t columns = 64, parts = 1;
-};
-
-/// Clocks of the product divided so: all turns of copies out of L2, or reading the weights
-/// from device memory, and what adds up parts.
-double predictRowTileCycles(const ProductShape &shape, const RowTile &tile,
-                            const TargetDescription &target);
-
 /// Into how many parts the depth of a product of few rows, computed columns first, is cut so
 /// that its programs keep the machine busy; 1 where its columns do. Every tile's blocks of the
 /// depth are then divided evenly.
@@ -93,9 +77,6 @@ bool isTooNarrow(const ProductShape &shape, const TargetDescription &target);
 /// parts are two turns of a quarter, seven are two of a seventh.
 int64_t balanceDepthParts(const ProductShape &shape, int64_t parts, const TileShapes &tiles,
                           const TargetDescription &target);
-
-/// The fastest; `mayCut`: in parts, too.
-RowTile chooseRowTile(const ProductShape &shape, bool mayCut, const TargetDescription &target);
 
 /// Clocks of a product with a weight for so many rows, and of what its operands need besides:
 ///

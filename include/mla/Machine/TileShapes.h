@@ -46,7 +46,7 @@ struct TileShapes {
   MatmulTile few, many;
   int64_t fewRowsLimit;
   /// Ascending; products of up to the last one's rows are computed columns first.
-  std::array<SwappedTile, 3> swapped;
+  std::array<SwappedTile, 4> swapped;
   /// Whether products of more rows are computed by persistent programs where they can be
   /// (PersistentProduct.h); `many` is for the others.
   bool isProductPersistent;

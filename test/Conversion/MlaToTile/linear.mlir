@@ -20,8 +20,7 @@
 // CPU: tile.launch @linear_72x40_tile_1x32{{.*}} args(%[[X]], %[[W]], %[[Y]], %[[T]], %[[B]])
 // CHECK: } else {
 // GPU: tile.launch @linear_72x40_rows_64
-// GPU: tile.launch @linear_72x40_rows_128
-// GPU: tile.launch @linear_72x40_tile_128x64
+// GPU: tile.launch @linear_72x40_tile_128x128
 // CPU: tile.launch @linear_72x40_tile_16x64
 func.func @project(%x: tensor<?x40xbf16> {mla.input = "hidden"},
                    %w: tensor<72x40xbf16> {mla.weight = "w"},

@@ -7,13 +7,20 @@
 
 // PLAIN-NOT: num_sms
 
-// Narrow tiles take the last turn where one is enough for all of them; without full
-// turns the wide ones are not launched.
+// Which tiles are the fastest depends on how many there are, and so on the rows: the plan chooses among
+// a few kernels (ProductRanges.h). Of those for many rows narrow tiles take the last turn where one is
+// enough for all of them; without full turns the wide ones are not launched.
 
 // CHECK-LABEL: tile.plan @wide
 // CHECK-DAG: %[[T:.*]] = tile.dim "num_tokens"
 // CHECK-DAG: %[[SMS:.*]] = tile.dim "num_sms"
-// CHECK: tile.launch @linear_7168x2048_rows_128
+// CHECK: tile.launch @linear_7168x2048_rows_64
+// CHECK-NOT: tile.launch @linear_7168x2048_rows_128
+// CHECK: %[[IN:.*]] = arith.cmpi sle, %[[T]], %c896
+// CHECK: arith.select %[[IN]], %c3, %c0
+// CHECK: %[[FEWEST:.*]] = arith.cmpi sle, %[[T]], %c128
+// CHECK: %[[CHOICE:.*]] = arith.select %[[FEWEST]], %c1, %{{.*}}
+// CHECK: arith.cmpi sle, %[[CHOICE]], %c0
 // CHECK: %[[ROWS:.*]] = arith.ceildivsi %[[T]], %c128
 // CHECK: %[[TILES:.*]] = arith.muli %[[ROWS]], %c28
 // CHECK: %[[REST:.*]] = arith.remsi %[[TILES]], %[[SMS]]
@@ -27,6 +34,14 @@
 // CHECK: arith.cmpi sgt, %[[END]], %c0
 // CHECK: tile.launch @[[WIDE]] grid(%[[SMS]], {{.*}} %c0, %[[END]])
 // CHECK: tile.launch @[[NARROW:linear_7168x2048_tile_128x128]] grid(%[[SMS]],
+// CHECK: arith.cmpi sle, %[[CHOICE]], %c1
+// CHECK: %[[HALVES:.*]] = arith.ceildivsi %[[T]], %c64
+// CHECK: %[[SMALL_TILES:.*]] = arith.muli %[[HALVES]], %c56
+// CHECK: tile.launch @[[SMALL:linear_7168x2048_tile_64x128]] grid(%[[SMS]], {{.*}} %c0, %[[SMALL_TILES]])
+// CHECK: arith.cmpi sle, %[[CHOICE]], %c2
+// CHECK: tile.launch @linear_7168x2048_tile_128x192 grid(%[[SMS]],
+// CHECK: else
+// CHECK: tile.launch @[[NARROW]] grid(%[[SMS]], {{.*}} %c0,
 func.func @wide(%x: tensor<?x2048xbf16> {mla.input = "x"},
                 %w: tensor<7168x2048xbf16> {mla.weight = "w"})
     -> (tensor<?x7168xbf16> {mla.output = "output"}) {
@@ -34,21 +49,19 @@ func.func @wide(%x: tensor<?x2048xbf16> {mla.input = "x"},
   return %y : tensor<?x7168xbf16>
 }
 
-// At most 128 rows of a deep product: 64 wide tiles, each by two programs for half of the depth,
-// side by side in the workspace; a kernel adds the halves.
+// At most 128 rows of a deep product of few columns: 33 tiles, each by four programs for a quarter of
+// the depth, side by side in the workspace; a kernel adds the quarters.
 
 // CHECK-LABEL: tile.plan @deep
 // CHECK-DAG: %[[SMS:.*]] = tile.dim "num_sms"
-// CHECK-NOT: tile.launch @linear_7168x16384_rows_128
-// CHECK: %[[SUMS:.*]] = tile.workspace %c1835008 : memref<?xf32>
-// CHECK: tile.launch @[[HALVES:linear_7168x16384_tile_128x112_parts_2]] grid(%[[SMS]], %c1, %c1) args(%{{.*}}, %{{.*}}, %[[SUMS]], %{{.*}}, %[[SMS]], %c0, %c128)
-// CHECK: tile.launch @[[SUM:sum_2_parts_7168]] grid(%{{.*}}, %c7, %c1) dependent args(%[[SUMS]],
-// CHECK: tile.launch @linear_7168x16384_tile_128x256
-func.func @deep(%x: tensor<?x16384xbf16> {mla.input = "x"},
-                %w: tensor<7168x16384xbf16> {mla.weight = "w"})
-    -> (tensor<?x7168xbf16> {mla.output = "output"}) {
-  %y = mla.project %x, %w : tensor<?x16384xbf16>, tensor<7168x16384xbf16> -> tensor<?x7168xbf16>
-  return %y : tensor<?x7168xbf16>
+// CHECK: %[[SUMS:.*]] = tile.workspace %c1081344 : memref<?xf32>
+// CHECK: tile.launch @[[PART:linear_2112x7168_tile_128x64_parts_4]] grid(%[[SMS]], %c1, %c1) args(%{{.*}}, %{{.*}}, %[[SUMS]], %{{.*}}, %[[SMS]], %c0, %c132)
+// CHECK: tile.launch @[[SUM:sum_4_parts_2112]] grid(%{{.*}}, %c3, %c1) dependent args(%[[SUMS]],
+func.func @deep(%x: tensor<?x7168xbf16> {mla.input = "x"},
+                %w: tensor<2112x7168xbf16> {mla.weight = "w"})
+    -> (tensor<?x2112xbf16> {mla.output = "output"}) {
+  %y = mla.project %x, %w : tensor<?x7168xbf16>, tensor<2112x7168xbf16> -> tensor<?x2112xbf16>
+  return %y : tensor<?x2112xbf16>
 }
 
 // A bias is added once: not in parts.
@@ -56,11 +69,11 @@ func.func @deep(%x: tensor<?x16384xbf16> {mla.input = "x"},
 // CHECK-LABEL: tile.plan @bias
 // CHECK-NOT: parts
 // CHECK: tile.return
-func.func @bias(%x: tensor<?x16384xbf16> {mla.input = "x"},
-                %w: tensor<7168x16384xbf16> {mla.weight = "w"}, %b: tensor<7168xbf16> {mla.weight = "b"})
-    -> (tensor<?x7168xbf16> {mla.output = "output"}) {
-  %y = mla.project %x, %w bias(%b : tensor<7168xbf16>) : tensor<?x16384xbf16>, tensor<7168x16384xbf16> -> tensor<?x7168xbf16>
-  return %y : tensor<?x7168xbf16>
+func.func @bias(%x: tensor<?x7168xbf16> {mla.input = "x"},
+                %w: tensor<2112x7168xbf16> {mla.weight = "w"}, %b: tensor<2112xbf16> {mla.weight = "b"})
+    -> (tensor<?x2112xbf16> {mla.output = "output"}) {
+  %y = mla.project %x, %w bias(%b : tensor<2112xbf16>) : tensor<?x7168xbf16>, tensor<2112x7168xbf16> -> tensor<?x2112xbf16>
+  return %y : tensor<?x2112xbf16>
 }
 
 // Rows of 36 elements are not aligned as TMA needs them, and without its ring two
@@ -93,9 +106,20 @@ func.func @unaligned(%x: tensor<?x36xbf16> {mla.input = "x"},
 // CHECK: tile.kernel @[[NARROW]](
 // CHECK: tile.load {{.*}} -> tensor<128x64xbf16>
 
-// CHECK: tile.kernel @[[HALVES]](
-// CHECK: memref.reinterpret_cast %{{.*}} sizes: [%{{.*}}, 7168], strides: [14336, 1]
-// CHECK: scf.for {{.*}} to %c8192 step %c64
+// The last tile of 64 rows ends with the rows.
+
+// CHECK: tile.kernel @[[SMALL]](%{{.*}}: memref<?xbf16>, %{{.*}}: memref<?xbf16> {tile.invariant}, %{{.*}}: memref<?xbf16>, %[[M:.*]]: index, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index)
+// CHECK: %[[AT:.*]] = arith.muli %{{.*}}, %c64
+// CHECK: %[[LAST_ROW:.*]] = arith.subi %[[M]], %c64
+// CHECK: %[[BELOW:.*]] = arith.minsi %[[AT]], %[[LAST_ROW]]
+// CHECK: %[[ROW:.*]] = arith.maxsi %[[BELOW]], %c0
+// CHECK: tile.load %{{.*}}[%[[ROW]], %{{.*}}] : {{.*}} -> tensor<64x64xbf16>
+// CHECK-NEXT: tile.load {{.*}} -> tensor<128x64xbf16>
+// CHECK: tile.store %{{.*}}, %{{.*}}[%[[ROW]], %{{.*}}]
+
+// CHECK: tile.kernel @[[PART]](
+// CHECK: memref.reinterpret_cast %{{.*}} sizes: [%{{.*}}, 2112], strides: [8448, 1]
+// CHECK: scf.for {{.*}} to %c1792 step %c64
 // CHECK: tile.kernel @[[SUM]](
 // CHECK: tile.load
 // CHECK: tile.load

@@ -51,42 +51,6 @@ TEST(ProductCost, TilesOfABatchDivideItsColumns) {
     EXPECT_EQ(columns % chooseProductTiles({columns, 512, 16}, kH200).columns, 0) << columns;
 }
 
-TEST(ProductCost, DeepProductsOfOneRowTileAreCut) {
-  ProductShape output{7168, 16384, 1};
-  RowTile tile = chooseRowTile(output, /*mayCut=*/true, kH200);
-  EXPECT_EQ(tile.parts, 2);
-  EXPECT_EQ(tile.columns, 112); // 128 programs
-  // Columns first 112 programs copy the activations 112 times.
-  double cut = predictRowTileCycles(output, tile, kH200);
-  EXPECT_LT(cut / predictRowTileCycles(output, {64, 1}, kH200), 0.95);
-  EXPECT_EQ(chooseRowTile(output, /*mayCut=*/false, kH200).parts, 1);
-  // What another kernel costs is more than an eighth of this depth's copies.
-  EXPECT_EQ(chooseRowTile({7168, 2048, 1}, /*mayCut=*/true, kH200).parts, 1);
-}
-
-// What parts write and read counts: two of narrow tiles, not four of wide ones.
-TEST(ProductCost, PartsOfOneRowTileAreFew) {
-  for (auto [columns, depth] : {std::pair<int64_t, int64_t>{4096, 8192}, {4096, 4096}}) {
-    RowTile tile = chooseRowTile({columns, depth, 1}, /*mayCut=*/true, kH200);
-    EXPECT_EQ(tile.columns, 64) << depth;
-    EXPECT_EQ(tile.parts, 2) << depth;
-  }
-}
-
-// 256 tiles are two turns of nearly all programs, 192 are one and a half.
-TEST(ProductCost, RowTilesLeaveFewProgramsIdle) {
-  EXPECT_EQ(chooseRowTile({32768, 1024, 1}, /*mayCut=*/true, kH200).columns, 128);
-  EXPECT_EQ(chooseRowTile({24576, 1536, 1}, /*mayCut=*/true, kH200).columns, 192);
-}
-
-TEST(ProductCost, RowTilesOfOneTurnAreWide) {
-  RowTile tile = chooseRowTile({24576, 1536, 1}, /*mayCut=*/true, kH200);
-  EXPECT_EQ(tile.columns, 192); // 128 programs
-  EXPECT_EQ(tile.parts, 1);
-  for (int64_t columns : {64, 128, 192, 320, 512})
-    EXPECT_EQ(columns % chooseRowTile({columns, 512, 16}, false, kH200).columns, 0) << columns;
-}
-
 ProductShape ofOperands(ProductOperands operands, ProductShape shape = {7168, 16384, 1}) {
   shape.operands = operands;
   if (operands == ProductOperands::Codes)

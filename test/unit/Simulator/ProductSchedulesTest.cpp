@@ -235,7 +235,11 @@ const ProductCase kCases[] = {
     {"rows_260", "rows", 260, 2, 128, 64},
     {"heads_270", "heads", 270, 2, 128, 192},
     {"plain_70", "plain", 70, 1, 128, 2048}, // in four parts
-    {"joined_5", "joined", 5, 1, 192, 512},  // one product with three weights
+    {"project_32", "project", 32, 1, 72, 256},
+    // Tiles of 64 rows and of 128; the last one begins at row 37, and at 205.
+    {"project_101", "project", 101, 1, 136, 512},
+    {"plain_333", "plain", 333, 1, 64, 512},
+    {"joined_5", "joined", 5, 1, 192, 512}, // one product with three weights
     {"joined_100", "joined", 100, 1, 192, 512},
     {"joined_140", "joined", 140, 1, 192, 256}, // three products
     {"latent_1", "latent", 1, 1, 576, 512},

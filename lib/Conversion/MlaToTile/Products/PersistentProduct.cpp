@@ -49,7 +49,7 @@ private:
     Value row, column, batch, depthPart;
   };
   bool isAligned() const;
-  Tile find(KernelBuilder &b, Value number, Value rowTiles);
+  Tile find(KernelBuilder &b, Value number, Value rows);
   void write(KernelBuilder &b, ValueRange args);
   void writeTile(KernelBuilder &b, ValueRange args, const Tile &tile);
   SmallVector<Value> accumulate(KernelBuilder &b, ValueRange args,
@@ -60,6 +60,12 @@ private:
     return args.slice(p.bias ? 8 : 7, p.others.size());
   }
   int64_t tileRows() const { return products * kRowsOfProduct; }
+  /// Whether the last row tile ends with the rows, and has some of the tile before, too. Copies of
+  /// rows that do not exist take longer than those of rows that do (64 columns, 160 rows of 8192:
+  /// 52 us for 32 on one H100), 1.35 ns for 64 of the depth; to write a row twice takes 11 ns for
+  /// 128 columns. (Scales of codes' rows lie at places that TMA can copy from only where tiles
+  /// begin at multiples of 64.)
+  bool endsWithRows() const { return !p.lhs.scales && p.depth / depthParts >= 4 * columns; }
 
   const Product &p;
   ProductViews views;
@@ -76,7 +82,8 @@ bool PersistentKernel::isAligned() const {
   });
 }
 
-PersistentKernel::Tile PersistentKernel::find(KernelBuilder &b, Value number, Value rowTiles) {
+PersistentKernel::Tile PersistentKernel::find(KernelBuilder &b, Value number, Value rows) {
+  Value rowTiles = b.ceilDivNarrow(rows, b.index(tileRows()));
   Tile tile;
   Value part;
   if (countParts() != 1) {
@@ -99,6 +106,8 @@ PersistentKernel::Tile PersistentKernel::find(KernelBuilder &b, Value number, Va
   Value column = b.divNarrow(rest, height);
   Value row = b.add(first, b.sub(rest, b.mul(column, height)));
   tile.row = b.mul(row, tileRows());
+  if (endsWithRows())
+    tile.row = b.maximum(b.minimum(tile.row, b.sub(rows, b.index(tileRows()))), b.index(0));
   tile.column = b.mul(column, numbered);
   if (part)
     tile.column = b.add(tile.column, b.mul(part, columns));
@@ -172,10 +181,9 @@ void PersistentKernel::write(KernelBuilder &b, ValueRange args) {
     markInvariant(args[1]);
     llvm::for_each(otherWeights(args), markInvariant);
   }
-  Value rowTiles = b.ceilDivNarrow(args[3], b.index(tileRows()));
   Value first = b.add(args[5], b.programId(0));
   b.loop(first, args[6], args[4], {}, [&](Value number, ValueRange) {
-    writeTile(b, args, find(b, number, rowTiles));
+    writeTile(b, args, find(b, number, args[3]));
     return SmallVector<Value>();
   });
 }
@@ -236,21 +244,18 @@ static ProductShape getShape(const Product &product) {
   return shape;
 }
 
-bool mlac::mla_to_tile::emitPersistentProduct(StepLowering &step, const Product &product) {
-  if (!step.shapes.isProductPersistent)
-    return false;
-  ProductTiles shape = chooseProductTiles(getShape(product), step.machine);
+/// Tiles and, in the last turn, narrower ones; or these alone, by the same kernel.
+static void launchTurns(StepLowering &step, const Product &product, const ProductTiles &shape,
+                        bool onlyTail = false) {
   PersistentKernel wide(step, product, shape.columns, shape.columns);
-  if (!wide.fits())
-    return false;
   Value none = step.constant(0);
   Value tiles = step.multiply(step.ceilDiv(product.rows, kProductTileRows),
                               wide.countColumnTiles() * product.batch);
-  if (shape.tailColumns == 0) {
-    wide.launch(step, none, tiles);
-    return true;
-  }
+  if (shape.tailColumns == 0)
+    return wide.launch(step, none, tiles);
   PersistentKernel narrow(step, product, shape.columns, shape.tailColumns);
+  if (onlyTail)
+    return narrow.launch(step, none, step.multiply(tiles, narrow.countParts()));
   Value tail = countTail(step, tiles, step.dim("num_sms"), narrow.countParts());
   auto launchBoth = [&] {
     Value end = arith::SubIOp::create(step.plan(), tiles.getLoc(), tiles, tail);
@@ -260,38 +265,127 @@ bool mlac::mla_to_tile::emitPersistentProduct(StepLowering &step, const Product 
   };
   step.versionByRows(
       tail, 0, [&] { wide.launch(step, none, tiles); }, launchBoth);
+}
+
+static bool takesTiles(StepLowering &step, const Product &product, int64_t columns) {
+  return step.shapes.isProductPersistent &&
+         PersistentKernel(step, product, columns, columns).fits();
+}
+
+bool mlac::mla_to_tile::emitPersistentProduct(StepLowering &step, const Product &product) {
+  ProductTiles shape = chooseProductTiles(getShape(product), step.machine);
+  if (!takesTiles(step, product, shape.columns))
+    return false;
+  launchTurns(step, product, shape);
   return true;
 }
 
 //===----------------------------------------------------------------------===//
-// One row tile
+// Ranges of rows
 //===----------------------------------------------------------------------===//
 
-std::optional<RowTile> mlac::mla_to_tile::findRowTile(StepLowering &step, const Product &product) {
+std::optional<ProductRanges> mlac::mla_to_tile::findProductRanges(StepLowering &step,
+                                                                  const Product &product) {
+  bool mayCut = product.batch == 1 && !product.bias && canSumParts(step, product.columns);
   if (!step.shapes.isProductPersistent)
     return std::nullopt;
-  ProductShape shape = getShape(product);
-  bool mayCut = product.batch == 1 && !product.bias && canSumParts(step, product.columns);
-  RowTile tile = chooseRowTile(shape, mayCut, step.machine);
-  bool isColumnsFirst = tile.columns == SwappedTile::kColumns && tile.parts == 1;
-  if (isColumnsFirst || !PersistentKernel(step, product, tile.columns, tile.columns).fits())
-    return std::nullopt;
-  return tile;
+  ProductRanges ranges = chooseProductRanges(getShape(product), mayCut, step.machine);
+  for (const RangeTiles &tiles : ranges.tiles)
+    if (!takesTiles(step, product, tiles.columns))
+      return std::nullopt;
+  return ranges;
 }
 
-void mlac::mla_to_tile::emitRowTile(StepLowering &step, const Product &product,
-                                    const RowTile &tile) {
-  auto launch = [&](const Product &result) {
-    PersistentKernel kernel(step, result, tile.columns, tile.columns, tile.parts);
-    kernel.launch(step, step.constant(0), step.constant(kernel.countTiles()));
-  };
-  if (tile.parts == 1)
-    return launch(product);
-  PartialSums sums = makePartialSums(step, product, tile.parts, kProductTileRows);
+/// At most 128 rows, in parts of the depth that another kernel adds up.
+static void launchParts(StepLowering &step, const Product &product, const RangeTiles &tiles) {
+  PartialSums sums = makePartialSums(step, product, tiles.parts, kProductTileRows);
   Product partial = product;
   partial.out = sums.matrices(product.columns);
-  launch(partial);
+  PersistentKernel kernel(step, partial, tiles.columns, tiles.columns, tiles.parts);
+  kernel.launch(step, step.constant(0), step.constant(kernel.countTiles()));
   emitSumParts(step, product, sums);
+}
+
+static void launchOneKernel(StepLowering &step, const Product &product, const RangeTiles &tiles) {
+  if (tiles.parts != 1)
+    return launchParts(step, product, tiles);
+  PersistentKernel kernel(step, product, tiles.columns, tiles.columns, /*depthParts=*/1,
+                          tiles.rows / kRowsOfProduct);
+  kernel.launch(step, step.constant(0),
+                step.multiply(step.ceilDiv(product.rows, tiles.rows), kernel.countTiles()));
+}
+
+/// Which of the tiles the step's rows have.
+static Value chooseTiles(StepLowering &step, Value rows, const ProductRanges &ranges) {
+  std::optional<int64_t> known = getConstantIntValue(rows);
+  Value choice = step.constant(0);
+  for (const ProductRanges::Range &range : llvm::reverse(ranges.ranges)) {
+    Value number = step.constant(static_cast<int64_t>(range.number));
+    if (known) {
+      choice = *known <= range.mostRows ? number : choice;
+      continue;
+    }
+    Value isIn = arith::CmpIOp::create(step.plan(), rows.getLoc(), arith::CmpIPredicate::sle, rows,
+                                       step.constant(range.mostRows));
+    choice = arith::SelectOp::create(step.plan(), rows.getLoc(), isIn, number, choice);
+  }
+  return choice;
+}
+
+/// The ranges of more rows than `moreThan`, and what they use.
+static ProductRanges dropRanges(const ProductRanges &all, int64_t moreThan) {
+  ProductRanges kept;
+  kept.tiles.push_back(all.tiles.front());
+  for (ProductRanges::Range range : all.ranges) {
+    if (range.mostRows <= moreThan)
+      continue;
+    const RangeTiles &tiles = all.tiles[range.number];
+    auto found = llvm::find(kept.tiles, tiles);
+    range.number = static_cast<size_t>(found - kept.tiles.begin());
+    if (found == kept.tiles.end())
+      kept.tiles.push_back(tiles);
+    kept.ranges.push_back(range);
+  }
+  return kept;
+}
+
+namespace {
+/// One kernel after the other asks whether the choice is its number.
+struct RangeVersions {
+  StepLowering &step;
+  const Product &product;
+  const ProductRanges &ranges;
+  Value choice;
+
+  /// The tail's kernel of many rows can take all tiles of other ranges.
+  bool isTail(const RangeTiles &tiles) const {
+    int64_t tail = ranges.tiles.front().tailColumns;
+    return tail != 0 && tiles == RangeTiles{kProductTileRows, tail};
+  }
+  void launch(size_t number) const;
+  void emitFrom(size_t number) const;
+};
+} // namespace
+
+void RangeVersions::launch(size_t number) const {
+  const RangeTiles &tiles = ranges.tiles[number];
+  if (number != 0 && !isTail(tiles))
+    return launchOneKernel(step, product, tiles);
+  const RangeTiles &many = ranges.tiles.front();
+  launchTurns(step, product, {many.columns, many.tailColumns}, /*onlyTail=*/number != 0);
+}
+
+void RangeVersions::emitFrom(size_t number) const {
+  if (number + 1 == ranges.tiles.size())
+    return launch(number);
+  step.versionByRows(
+      choice, static_cast<int64_t>(number), [&] { launch(number); }, [&] { emitFrom(number + 1); });
+}
+
+void mlac::mla_to_tile::emitProductRanges(StepLowering &step, const Product &product,
+                                          const ProductRanges &all, int64_t moreThan) {
+  ProductRanges ranges = dropRanges(all, moreThan);
+  RangeVersions{step, product, ranges, chooseTiles(step, product.rows, ranges)}.emitFrom(0);
 }
 
 //===----------------------------------------------------------------------===//

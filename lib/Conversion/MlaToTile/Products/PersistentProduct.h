@@ -30,7 +30,7 @@
 
 #include "Products/Product.h"
 
-#include "mla/Analysis/ProductCost.h"
+#include "mla/Analysis/ProductRanges.h"
 
 namespace mlac::mla_to_tile {
 
@@ -39,10 +39,12 @@ namespace mlac::mla_to_tile {
 /// where the target or the operands do not suit it.
 bool emitPersistentProduct(StepLowering &step, const Product &product);
 
-/// How at most `kProductTileRows` rows are computed by the same programs, if that is
-/// better than columns first.
-std::optional<RowTile> findRowTile(StepLowering &step, const Product &product);
-void emitRowTile(StepLowering &step, const Product &product, const RowTile &tile);
+/// The tiles of more than 64 rows, where the target and the operands suit such programs.
+std::optional<ProductRanges> findProductRanges(StepLowering &step, const Product &product);
+/// Launches `product` in the tiles that its rows have. `moreThan`: the step has taken care of so
+/// many rows already.
+void emitProductRanges(StepLowering &step, const Product &product, const ProductRanges &ranges,
+                       int64_t moreThan);
 
 /// The product of codes and codes, where it is for more than `moreThan` rows; for at most as many
 /// as partial sums are for, in `parts` of its depth.

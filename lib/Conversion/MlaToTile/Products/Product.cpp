@@ -320,13 +320,14 @@ void mlac::mla_to_tile::emitProduct(StepLowering &step, const Product &product, 
   if (canSwap(step, product)) {
     llvm::ArrayRef<SwappedTile> shapes = step.shapes.getSwapped().drop_while(
         [&](const SwappedTile &shape) { return shape.rows <= moreThan; });
-    std::optional<RowTile> tile = isCoded ? std::nullopt : findRowTile(step, product);
-    if (!tile || shapes.empty() || shapes.back().rows != kProductTileRows)
+    std::optional<ProductRanges> ranges = isCoded ? std::nullopt : findProductRanges(step, product);
+    if (!ranges)
       return emitSwapped(step, product, shapes, /*parts=*/1, emitMany);
-    return emitSwapped(step, product, shapes.drop_back(), /*parts=*/1, [&] {
-      step.versionByRows(
-          product.rows, kProductTileRows, [&] { emitRowTile(step, product, *tile); }, emitMany);
-    });
+    // Columns first for as many rows as one unit multiplies.
+    auto few =
+        shapes.take_while([&](const SwappedTile &shape) { return shape.rows < kProductTileRows; });
+    return emitSwapped(step, product, few, /*parts=*/1,
+                       [&] { emitProductRanges(step, product, *ranges, moreThan); });
   }
   if (few.hasSameTile(many))
     return many.launch(step);

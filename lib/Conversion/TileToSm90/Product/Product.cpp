@@ -86,6 +86,19 @@ int64_t product::Program::countRegisters() const {
   return most;
 }
 
+/// From so many columns of a result on what a product takes is more than what its stage, freed one
+/// step later, costs the copies: 64 x 64 tiles take 142 ns a step for 200, 64 x 128 183 for 262
+/// (one H100); with 16 columns parts of a depth, which are few steps, take 3 to 7 % more
+/// (docs/lab/products.md).
+static constexpr int64_t kOverlappedColumns = 64;
+
+bool product::Program::overlapsProducts() const {
+  if (turnsCodes() || !promotions.empty())
+    return false;
+  tile::DotOp dot = dots.front();
+  return dots.size() > 1 || dot.getType().getDimSize(1) >= kOverlappedColumns;
+}
+
 bool product::Program::isTight() const { return countRegisters() > kMostRegistersOfTwoProducers; }
 
 Value product::Program::getSum(tile::DotOp dot) const {

@@ -86,8 +86,8 @@ struct Program : RoleProgram {
     return op->isAncestor(dot);
   }
   /// Whether a consumer has its next product in flight before it frees the stage of the
-  /// one before: where products, not copies, take the time.
-  bool overlapsProducts() const { return dots.size() > 1 && !turnsCodes() && promotions.empty(); }
+  /// one before.
+  bool overlapsProducts() const;
 };
 
 /// Null, and in `why` the reason, for kernels that the schedule does not take.

@@ -1,0 +1,62 @@
+//===- ProductRanges.h - tiles of products by their rows ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A step of dozens to hundreds of rows (decodes of many requests, the chunks of prompts) has a few
+// tiles for each multiprocessor, or less than one. Which tiles leave few of them idle depends on
+// the rows: 256 rows of 4096 x 8192 are 32 tiles of 128 x 256 on 132 multiprocessors, and 128 of
+// 128 x 64. A product has a handful of kernels, and each range of rows the fastest of them:
+//
+//     rows    65 to 96 | to 128 | to 192 | ... | to 1024 | more
+//     kernel  64 x 64  | 64 x 64| 64 x128|     | 128x192 | 128 x 256, last turn 128 x 128
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_ANALYSIS_PRODUCTRANGES_H
+#define MLA_ANALYSIS_PRODUCTRANGES_H
+
+#include "mla/Analysis/ProductCost.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+namespace mlac {
+
+/// How a product of values is divided: tiles of `rows` (64 or 128) by `columns`, in the last turn,
+/// if it then is one, of `tailColumns` (0: the same); up to 128 rows in `parts` of the depth, whose
+/// sums another kernel adds up.
+struct RangeTiles {
+  int64_t rows = kProductTileRows, columns = 0, tailColumns = 0, parts = 1;
+
+  bool operator==(const RangeTiles &other) const {
+    return rows == other.rows && columns == other.columns && tailColumns == other.tailColumns &&
+           parts == other.parts;
+  }
+};
+
+/// Microseconds of the product of `rows` rows in these tiles: turns of programs, each bound by
+/// tensor cores, copies out of L2 or the power limit, or reading operands from device memory.
+double predictRangeMicroseconds(const ProductShape &shape, int64_t rows, const RangeTiles &tiles,
+                                const TargetDescription &target);
+
+/// Which tiles products of more than 64 rows have.
+struct ProductRanges {
+  /// Up to so many rows, and more than the range before has: `tiles[number]`.
+  struct Range {
+    int64_t mostRows;
+    size_t number;
+  };
+  llvm::SmallVector<RangeTiles> tiles; ///< the first for more rows than all ranges have
+  llvm::SmallVector<Range> ranges;     ///< ascending, neighbours differ
+};
+
+/// `mayCut`: the depth of at most 128 rows may be cut in parts.
+ProductRanges chooseProductRanges(const ProductShape &shape, bool mayCut,
+                                  const TargetDescription &target);
+
+} // namespace mlac
+
+#endif // MLA_ANALYSIS_PRODUCTRANGES_H

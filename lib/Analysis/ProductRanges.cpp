@@ -1,0 +1,258 @@
+//===- ProductRanges.cpp - tiles of products by their rows ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mla/Analysis/ProductRanges.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+#include <limits>
+
+using namespace mlac;
+
+static constexpr int64_t kElementBytes = 2, kSumBytes = 4;
+
+/// Tiles that TMA stores are whole panels and as wide as one wgmma at most; f32 parts are stored by
+/// threads.
+static constexpr int64_t kPanelColumns = 64, kColumnStep = 16, kMaxColumns = 256;
+/// One product, or two that share the weights' tile.
+static constexpr int64_t kTileRows[] = {64, kProductTileRows};
+
+/// What few programs run at; many, whose tensor cores are at work, are bound by the power limit
+/// instead. With this and `l2BytesPerClock` 64 x 64 tiles take 143 ns a step of 64 of the depth
+/// (one H100, 4096 columns of depth: 142), and 128 x 64 tiles 215 (237 beside 127 others).
+static constexpr double kClockGhz = 1.98;
+/// Of the tensor cores' rate: a step of 128 x 192 takes 425 ns and one of 128 x 256 567 where few
+/// programs run.
+static constexpr double kTensorShare = 0.91;
+
+/// What a row that does not exist adds to a step: one H100, 128 x 64 tiles, 65 to 192 rows of up to
+/// 16384 of depth, 1.3 to 1.5 ns. Tiles end with the last row (PersistentProduct.cpp), so that only
+/// those of fewer rows than a tile's have such.
+static constexpr double kAbsentRowNanoseconds = 1.35;
+
+/// Ranges end here: with more rows the tiles of many rows are within 5 % of the best of all
+/// (docs/lab/products.md).
+static constexpr int64_t kMostRows = 1024;
+/// A kernel is worth compiling, and its code loading, for so much of the time on the average over
+/// the ranges.
+static constexpr double kWorthwhile = 0.02;
+static constexpr size_t kMostKernels = 3; // beside those for many rows
+
+namespace {
+struct Model {
+  const ProductShape &shape;
+  const TargetDescription &target;
+
+  double microseconds(double clocks) const { return clocks / kClockGhz / 1e3; }
+  /// Threads write the tile, the copy engine reads it.
+  double store(int64_t rows, int64_t columns) const {
+    auto bytes = static_cast<double>(rows * columns * kElementBytes);
+    return microseconds(2 * bytes / target.sm.sharedBytesPerClock + 2 * target.sm.handoverCycles);
+  }
+  double turn(int64_t rows, int64_t programs, const RangeTiles &tiles, int64_t columns) const;
+  double memory(int64_t rows, const RangeTiles &tiles, double programs) const;
+  double sums(int64_t rows, int64_t parts) const;
+};
+} // namespace
+
+/// So many programs with a tile each.
+double Model::turn(int64_t rows, int64_t programs, const RangeTiles &tiles, int64_t columns) const {
+  auto steps = static_cast<double>(
+      llvm::divideCeil(shape.depth / tiles.parts, static_cast<int64_t>(kProductDepth)));
+  auto flops = static_cast<double>(2 * tiles.rows * columns * kProductDepth);
+  auto bytes = static_cast<double>((tiles.rows + columns) * kProductDepth * kElementBytes);
+  double tensor = microseconds(flops / target.sm.tensorFlopsPerClock / kTensorShare);
+  auto absent = static_cast<double>(std::max<int64_t>(tiles.rows - rows, 0));
+  double load =
+      microseconds(bytes / target.sm.l2BytesPerClock) + absent * kAbsentRowNanoseconds / 1e3;
+  double power = static_cast<double>(programs) * flops / target.matmulTflops / 1e6;
+  return steps * std::max({tensor, load, power}) + store(tiles.rows, columns);
+}
+
+/// Operands and results once. Fewer programs than keep the machine busy do not take all of its
+/// bandwidth.
+double Model::memory(int64_t rows, const RangeTiles &tiles, double programs) const {
+  auto elements =
+      static_cast<double>(shape.columns * shape.depth + rows * shape.columns + rows * shape.depth);
+  double bytes = elements * static_cast<double>(shape.batch * kElementBytes);
+  double share = std::min(1.0, programs / static_cast<double>(target.tuning.busyPrograms));
+  return bytes / target.readGbps / 1e3 / share + store(tiles.rows, tiles.columns);
+}
+
+/// Sums of parts are written and read at the rate of a copy: one H100, 128 rows of 4096 x 8192,
+/// takes 31.7 us in two parts of 64 columns and 34.7 in four of 128 (docs/lab/products.md).
+double Model::sums(int64_t rows, int64_t parts) const {
+  if (parts == 1)
+    return 0;
+  auto bytes = static_cast<double>((2 * parts * kSumBytes + kElementBytes) * rows * shape.columns);
+  return target.launchMicroseconds + bytes / target.copyGbps / 1e3;
+}
+
+double mlac::predictRangeMicroseconds(const ProductShape &shape, int64_t rows,
+                                      const RangeTiles &tiles, const TargetDescription &target) {
+  Model model{shape, target};
+  auto count = static_cast<int64_t>(llvm::divideCeil(rows, tiles.rows) *
+                                    llvm::divideCeil(shape.columns, tiles.columns)) *
+               shape.batch * tiles.parts;
+  int64_t turns = count / target.numSms, rest = count % target.numSms;
+  double time = static_cast<double>(turns) * model.turn(rows, target.numSms, tiles, tiles.columns);
+  if (rest != 0) {
+    int64_t narrow = tiles.tailColumns ? rest * (tiles.columns / tiles.tailColumns) : count;
+    bool hasTail = tiles.tailColumns != 0 && narrow <= target.numSms;
+    if (hasTail && turns != 0)
+      time += target.launchMicroseconds;
+    time += hasTail ? model.turn(rows, narrow, tiles, tiles.tailColumns)
+                    : model.turn(rows, rest, tiles, tiles.columns);
+    rest = hasTail ? narrow : rest;
+    ++turns;
+  }
+  double programs =
+      static_cast<double>((turns - 1) * target.numSms + (rest ? rest : target.numSms)) /
+      static_cast<double>(turns);
+  return std::max(time, model.memory(rows, tiles, programs)) + model.sums(rows, tiles.parts) +
+         model.microseconds(target.sm.loadLatencyCycles) + target.sm.kernelMicroseconds;
+}
+
+//===----------------------------------------------------------------------===//
+// Choice
+//===----------------------------------------------------------------------===//
+
+/// Whether tiles suit the shape at all: no tile reaches from one part of a batch into the next.
+static bool fits(const ProductShape &shape, int64_t columns) {
+  return columns <= shape.mostColumns && (shape.batch == 1 || shape.columns % columns == 0);
+}
+
+namespace {
+/// Rows of which a product's tiles are chosen together, and those that stand for them.
+struct Limit {
+  int64_t mostRows, typicalRows;
+};
+} // namespace
+
+/// A whole tile of 128 rows is a range of its own: it has no rows that do not exist.
+static llvm::SmallVector<Limit> getLimits() {
+  llvm::SmallVector<Limit> limits = {{96, 80}, {kProductTileRows - 1, 112}};
+  for (int64_t rows = kProductTileRows; rows <= kMostRows; rows += 64)
+    limits.push_back({rows, rows});
+  return limits;
+}
+
+/// Everything but the tiles for many rows.
+static llvm::SmallVector<RangeTiles> getCandidates(const ProductShape &shape, bool mayCut,
+                                                   const TargetDescription &target) {
+  llvm::SmallVector<RangeTiles> candidates;
+  for (int64_t rows : kTileRows)
+    for (int64_t columns = kPanelColumns; columns <= kMaxColumns; columns += kPanelColumns)
+      if (fits(shape, columns))
+        candidates.push_back({rows, columns});
+  for (int64_t parts = 2; parts <= (mayCut ? target.tuning.rowTileParts : 1); ++parts)
+    for (int64_t columns = kPanelColumns; columns <= kMaxColumns; columns += kColumnStep)
+      if (shape.depth % (parts * kProductDepth) == 0 && fits(shape, columns))
+        candidates.push_back({kProductTileRows, columns, /*tailColumns=*/0, parts});
+  return candidates;
+}
+
+static bool canTake(const RangeTiles &tiles, int64_t rows) {
+  return tiles.parts == 1 || rows <= kProductTileRows;
+}
+
+namespace {
+/// Times by candidate and limit; infinite where a candidate does not take so many rows.
+class Times {
+public:
+  Times(const ProductShape &shape, llvm::ArrayRef<RangeTiles> candidates,
+        llvm::ArrayRef<Limit> limits, const TargetDescription &target) {
+    for (const RangeTiles &tiles : candidates) {
+      auto &row = times.emplace_back();
+      for (const Limit &limit : limits)
+        row.push_back(canTake(tiles, limit.mostRows)
+                          ? predictRangeMicroseconds(shape, limit.typicalRows, tiles, target)
+                          : std::numeric_limits<double>::infinity());
+    }
+  }
+  /// The fastest of `chosen`; the earlier where two are alike.
+  size_t findBest(llvm::ArrayRef<size_t> chosen, size_t limit) const {
+    return *std::min_element(chosen.begin(), chosen.end(),
+                             [&](size_t a, size_t b) { return times[a][limit] < times[b][limit]; });
+  }
+  /// Whether it takes nearly as little: ranges are few rather than the best by a hair.
+  bool isNear(size_t candidate, size_t best, size_t limit) const {
+    return times[candidate][limit] <= (1 + kWorthwhile) * times[best][limit];
+  }
+  /// Of the best of all candidates, on the average over limits.
+  double judge(llvm::ArrayRef<size_t> chosen) const {
+    auto all = llvm::to_vector(llvm::seq<size_t>(0, times.size()));
+    double sum = 0;
+    size_t limits = times.front().size();
+    for (size_t limit = 0; limit < limits; ++limit)
+      sum += times[findBest(chosen, limit)][limit] / times[findBest(all, limit)][limit];
+    return sum / static_cast<double>(limits);
+  }
+
+private:
+  llvm::SmallVector<llvm::SmallVector<double>> times;
+};
+} // namespace
+
+/// The candidates that one kernel more, each time the best one, leads to.
+static llvm::SmallVector<size_t> chooseKernels(const Times &times, size_t given, size_t count) {
+  auto chosen = llvm::to_vector(llvm::seq<size_t>(0, given));
+  double now = times.judge(chosen);
+  for (size_t kernels = 0; kernels < kMostKernels; ++kernels) {
+    size_t best = count;
+    double least = now - kWorthwhile;
+    for (size_t candidate = given; candidate < count; ++candidate) {
+      chosen.push_back(candidate);
+      if (double next = times.judge(chosen); next < least) {
+        least = next;
+        best = candidate;
+      }
+      chosen.pop_back();
+    }
+    if (best == count)
+      break;
+    chosen.push_back(best);
+    now = least;
+  }
+  return chosen;
+}
+
+ProductRanges mlac::chooseProductRanges(const ProductShape &shape, bool mayCut,
+                                        const TargetDescription &target) {
+  ProductTiles many = chooseProductTiles(shape, target);
+  llvm::SmallVector<RangeTiles> candidates = {
+      {kProductTileRows, many.columns, many.tailColumns, 1}};
+  if (many.tailColumns != 0) // the tail's kernel can take all
+    candidates.push_back({kProductTileRows, many.tailColumns});
+  size_t given = candidates.size();
+  for (const RangeTiles &tiles : getCandidates(shape, mayCut, target))
+    if (!llvm::is_contained(candidates, tiles))
+      candidates.push_back(tiles);
+
+  llvm::SmallVector<Limit> limits = getLimits();
+  Times times(shape, candidates, limits, target);
+  llvm::SmallVector<size_t> chosen = chooseKernels(times, given, candidates.size());
+  ProductRanges result;
+  for (size_t candidate : chosen)
+    result.tiles.push_back(candidates[candidate]);
+  for (auto [number, limit] : llvm::enumerate(limits)) {
+    size_t best = times.findBest(chosen, number);
+    if (!result.ranges.empty() && times.isNear(chosen[result.ranges.back().number], best, number)) {
+      result.ranges.back().mostRows = limit.mostRows;
+      continue;
+    }
+    auto place = static_cast<size_t>(llvm::find(chosen, best) - chosen.begin());
+    result.ranges.push_back({limit.mostRows, place});
+  }
+  if (result.ranges.back().number == 0) // as more rows have
+    result.ranges.pop_back();
+  return result;
+}

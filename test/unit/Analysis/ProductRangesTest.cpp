@@ -1,0 +1,105 @@
+//===- ProductRangesTest.cpp - tiles of products by their rows ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mla/Analysis/ProductRanges.h"
+
+#include "gtest/gtest.h"
+
+using namespace mlac;
+
+namespace {
+
+const TargetDescription kH200 = *findTargetDescription("h200");
+// Of models, and of none; latents, outputs, groups of heads.
+const ProductShape kShapes[] = {{24576, 1536}, {7168, 16384},  {2112, 7168},    {1536, 4096},
+                                {4096, 8192},  {5120, 768},    {3584, 5632},    {64, 64},
+                                {11520, 1408}, {192, 448, 20}, {512, 128, 128}, {320, 512, 16}};
+
+const RangeTiles &findTiles(const ProductRanges &ranges, int64_t rows) {
+  for (const ProductRanges::Range &range : ranges.ranges)
+    if (rows <= range.mostRows)
+      return ranges.tiles[range.number];
+  return ranges.tiles.front();
+}
+
+TEST(ProductRanges, AscendAndDiffer) {
+  for (const ProductShape &shape : kShapes) {
+    ProductRanges ranges = chooseProductRanges(shape, /*mayCut=*/true, kH200);
+    EXPECT_LE(ranges.tiles.size(), 5u); // a tail's and three more
+    for (size_t i = 0; i < ranges.ranges.size(); ++i) {
+      EXPECT_LT(ranges.ranges[i].number, ranges.tiles.size());
+      if (i != 0) {
+        EXPECT_LT(ranges.ranges[i - 1].mostRows, ranges.ranges[i].mostRows);
+        EXPECT_NE(ranges.ranges[i - 1].number, ranges.ranges[i].number);
+      }
+    }
+    ProductTiles many = chooseProductTiles(shape, kH200);
+    RangeTiles expected{kProductTileRows, many.columns, many.tailColumns};
+    EXPECT_EQ(findTiles(ranges, 1 << 20), expected);
+  }
+}
+
+TEST(ProductRanges, DivideBatchesAndCutWhereTheyMay) {
+  for (const ProductShape &shape : kShapes)
+    for (bool mayCut : {false, true})
+      for (int64_t rows = 65; rows <= 1100; ++rows) {
+        RangeTiles tiles = findTiles(chooseProductRanges(shape, mayCut, kH200), rows);
+        ASSERT_TRUE(shape.batch == 1 || shape.columns % tiles.columns == 0) << rows;
+        ASSERT_TRUE(tiles.parts == 1 || (mayCut && rows <= kProductTileRows)) << rows;
+        ASSERT_TRUE(tiles.parts == 1 || shape.depth % (tiles.parts * kProductDepth) == 0) << rows;
+        rows += rows > 130 ? 60 : 0;
+      }
+}
+
+// 256 rows are 32 tiles of 128 x 256, and 128 of 64 x 128.
+TEST(ProductRanges, LeaveFewMultiprocessorsIdle) {
+  ProductShape output{4096, 8192};
+  ProductRanges ranges = chooseProductRanges(output, /*mayCut=*/true, kH200);
+  for (int64_t rows : {96, 128, 256}) {
+    RangeTiles tiles = findTiles(ranges, rows);
+    double chosen = predictRangeMicroseconds(output, rows, tiles, kH200);
+    EXPECT_LT(chosen, 0.85 * predictRangeMicroseconds(output, rows, ranges.tiles.front(), kH200))
+        << rows;
+  }
+  EXPECT_EQ(findTiles(ranges, 256).rows, 64);
+}
+
+// No kernel of their own for shapes whose tiles are many: 128 heads of 128 columns.
+TEST(ProductRanges, AreFewWhereTilesAreMany) {
+  EXPECT_TRUE(chooseProductRanges({128, 512, 128}, /*mayCut=*/false, kH200).ranges.empty());
+}
+
+TEST(ProductRanges, RowsThatDoNotExistCostTime) {
+  ProductShape output{6144, 8192};
+  RangeTiles tiles{kProductTileRows, 64};
+  EXPECT_GT(predictRangeMicroseconds(output, 65, tiles, kH200),
+            1.2 * predictRangeMicroseconds(output, 128, tiles, kH200));
+}
+
+// What one H100 took (docs/lab/products.md), us: the model is for the same multiprocessors.
+TEST(ProductRanges, PredictWhatWasMeasured) {
+  struct Measured {
+    ProductShape shape;
+    int64_t rows;
+    RangeTiles tiles;
+    double us;
+  };
+  const Measured all[] = {
+      {{1536, 4096}, 256, {64, 64}, 12.1},     {{1536, 4096}, 512, {64, 128}, 14.7},
+      {{1536, 4096}, 768, {64, 192}, 20.0},    {{4096, 8192}, 256, {64, 128}, 31.8},
+      {{4096, 8192}, 512, {128, 128}, 44.0},   {{4096, 8192}, 1024, {128, 256}, 92.1},
+      {{2048, 5120}, 256, {64, 64}, 14.4},     {{2048, 5120}, 1024, {128, 128}, 29.9},
+      {{3584, 5632}, 320, {64, 192}, 29.4},    {{6144, 8192}, 512, {128, 192}, 70.1},
+      {{6144, 8192}, 1024, {128, 192}, 138.5}, {{2112, 7168}, 768, {128, 128}, 38.7},
+  };
+  for (const Measured &one : all)
+    EXPECT_NEAR(predictRangeMicroseconds(one.shape, one.rows, one.tiles, kH200) / one.us, 1, 0.12)
+        << one.shape.columns << " x " << one.shape.depth << ", " << one.rows;
+}
+
+} // namespace
