@@ -183,9 +183,10 @@ public:
     return *std::min_element(chosen.begin(), chosen.end(),
                              [&](size_t a, size_t b) { return times[a][limit] < times[b][limit]; });
   }
-  /// Whether it takes nearly as little: ranges are few rather than the best by a hair.
+  /// Whether it takes as little: ranges are few rather than the best by a hair.
   bool isNear(size_t candidate, size_t best, size_t limit) const {
-    return times[candidate][limit] <= (1 + kWorthwhile) * times[best][limit];
+    constexpr double hair = 1.005;
+    return times[candidate][limit] <= hair * times[best][limit];
   }
   /// Of the best of all candidates, on the average over limits.
   double judge(llvm::ArrayRef<size_t> chosen) const {

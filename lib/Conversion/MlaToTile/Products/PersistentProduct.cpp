@@ -306,6 +306,25 @@ static void launchParts(StepLowering &step, const Product &product, const RangeT
   emitSumParts(step, product, sums);
 }
 
+bool mlac::mla_to_tile::emitPersistentParts(StepLowering &step, const Product &product,
+                                            int64_t parts) {
+  constexpr int64_t typicalRows = 112;
+  if (product.rhs.scales || product.depth % (parts * kProductDepth) != 0 ||
+      !takesTiles(step, product, SwappedTile::kColumns))
+    return false;
+  auto predict = [&](int64_t rows) {
+    RangeTiles tiles{rows, SwappedTile::kColumns, /*tailColumns=*/0, parts};
+    return predictRangeMicroseconds(getShape(product), typicalRows, tiles, step.machine);
+  };
+  int64_t products = predict(kRowsOfProduct) < predict(kProductTileRows) ? 1 : kProducts;
+  PersistentKernel kernel(step, product, SwappedTile::kColumns, SwappedTile::kColumns, parts,
+                          products);
+  kernel.launch(
+      step, step.constant(0),
+      step.multiply(step.ceilDiv(product.rows, products * kRowsOfProduct), kernel.countTiles()));
+  return true;
+}
+
 static void launchOneKernel(StepLowering &step, const Product &product, const RangeTiles &tiles) {
   if (tiles.parts != 1)
     return launchParts(step, product, tiles);

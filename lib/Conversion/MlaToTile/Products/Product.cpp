@@ -291,6 +291,11 @@ static void emitSwapped(StepLowering &step, const Product &product,
                      [&] { emitSwapped(step, product, shapes.drop_front(), parts, otherwise); });
 }
 
+/// Columns first for as many rows as one unit multiplies.
+static llvm::ArrayRef<SwappedTile> takeOneUnit(llvm::ArrayRef<SwappedTile> shapes) {
+  return shapes.take_while([](const SwappedTile &shape) { return shape.rows < kProductTileRows; });
+}
+
 static bool canSwap(StepLowering &step, const Product &product) {
   llvm::ArrayRef<SwappedTile> shapes = step.shapes.getSwapped();
   return !shapes.empty() && llvm::all_of(shapes, [&](const SwappedTile &shape) {
@@ -323,10 +328,7 @@ void mlac::mla_to_tile::emitProduct(StepLowering &step, const Product &product, 
     std::optional<ProductRanges> ranges = isCoded ? std::nullopt : findProductRanges(step, product);
     if (!ranges)
       return emitSwapped(step, product, shapes, /*parts=*/1, emitMany);
-    // Columns first for as many rows as one unit multiplies.
-    auto few =
-        shapes.take_while([&](const SwappedTile &shape) { return shape.rows < kProductTileRows; });
-    return emitSwapped(step, product, few, /*parts=*/1,
+    return emitSwapped(step, product, takeOneUnit(shapes), /*parts=*/1,
                        [&] { emitProductRanges(step, product, *ranges, moreThan); });
   }
   if (few.hasSameTile(many))
@@ -372,5 +374,9 @@ void mlac::mla_to_tile::emitPartialSums(StepLowering &step, const Product &produ
   partial.out = to.matrices(product.columns);
   if (product.lhs.scales)
     return emitCodedParts(step, partial, to.count);
-  emitSwapped(step, partial, step.shapes.getSwapped(), to.count, nullptr);
+  llvm::ArrayRef<SwappedTile> shapes = step.shapes.getSwapped();
+  emitSwapped(step, partial, takeOneUnit(shapes), to.count, [&] {
+    if (!emitPersistentParts(step, partial, to.count))
+      SwappedKernel(step, partial, shapes.back(), to.count).launch(step);
+  });
 }
