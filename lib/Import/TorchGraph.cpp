@@ -144,7 +144,8 @@ LogicalResult GraphReader::checkWeight(const Input &input) {
 /// Null where there are none to keep.
 FailureOr<Attribute> GraphReader::readValues(const Input &input) {
   auto type = cast<RankedTensorType>(input.type);
-  if (input.isParameter || !type.getElementType().isF32() ||
+  bool isNumber = type.getRank() == 0 && isa<Float16Type, BFloat16Type>(type.getElementType());
+  if (input.isParameter || (!type.getElementType().isF32() && !isNumber) ||
       static_cast<uint64_t>(type.getNumElements()) > kMaxValues)
     return Attribute();
   llvm::Expected<std::string> bytes = archive.readWeight(input.weight);
@@ -391,6 +392,17 @@ LogicalResult GraphReader::readNode(const json::Object &object) {
   return success();
 }
 
+/// What torch verified the graph to be: of this dialect, every operator's schema says that it
+/// writes to nothing.
+static constexpr StringLiteral kFunctionalDialect = "ATEN";
+
+static bool isFunctional(const json::Object &model) {
+  const json::Array *verifiers = model.getArray("verifiers");
+  return verifiers && !verifiers->empty() && llvm::all_of(*verifiers, [](const json::Value &each) {
+           return each.getAsString() == StringRef(kFunctionalDialect);
+         });
+}
+
 OwningOpRef<ModuleOp> GraphReader::read() {
   const json::Object *graphModule = archive.model().getObject("graph_module");
   const json::Object *graph = graphModule ? graphModule->getObject("graph") : nullptr;
@@ -416,6 +428,8 @@ OwningOpRef<ModuleOp> GraphReader::read() {
       builder, loc, "forward",
       builder.getFunctionType(
           llvm::map_to_vector(inputs, [](const Input &input) { return input.type; }), {}));
+  if (isFunctional(archive.model()))
+    function->setAttr(graph::kFunctionalAttr, builder.getUnitAttr());
   builder.setInsertionPointToEnd(function.addEntryBlock());
   for (auto [index, input] : llvm::enumerate(inputs)) {
     StringRef name = input.weight.empty() ? input.name : input.weight;

@@ -70,6 +70,7 @@ private:
   Results evaluateShape(llvm::StringRef name, bool &isKnown);
   Results viewAs(const Tensor &self, llvm::ArrayRef<Size> sizes);
   Results flatten();
+  Results unflatten();
   Results insertDim();
   Results removeDim();
   Results transpose();

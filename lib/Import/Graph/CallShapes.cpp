@@ -40,6 +40,19 @@ Results Call::flatten() {
   return viewAs(*self, sizes);
 }
 
+Results Call::unflatten() {
+  Tensor *self = tensor("self");
+  int64_t rank = self ? self->dims.size() : 0;
+  auto dim = dimension("dim", rank);
+  auto parts = sizes("sizes");
+  if (!dim || !parts)
+    return std::nullopt;
+  SmallVector<Size> wanted = llvm::map_to_vector(self->dims, getSize);
+  wanted.erase(wanted.begin() + *dim);
+  wanted.insert(wanted.begin() + *dim, parts->begin(), parts->end());
+  return viewAs(*self, wanted);
+}
+
 Results Call::insertDim() {
   Tensor *self = tensor("self");
   auto dim = self ? dimension("dim", self->dims.size() + 1) : std::nullopt;
@@ -404,6 +417,7 @@ Results Call::evaluateShape(StringRef name, bool &isKnown) {
   Method method = llvm::StringSwitch<Method>(name)
                       .Case("polar", &Call::polar)
                       .Case("flatten", &Call::flatten)
+                      .Case("unflatten", &Call::unflatten)
                       .Case("unsqueeze", &Call::insertDim)
                       .Case("squeeze", &Call::removeDim)
                       .Case("permute", &Call::permuteDims)

@@ -115,6 +115,12 @@ void Evaluator::readArguments() {
     uint32_t count = 1;
     for (const Dim &dim : *dims)
       count *= countChannels(dim);
+    auto held = function.getArgAttrOfType<DenseElementsAttr>(number, mlir::graph::kValuesAttr);
+    if (held && type.getRank() == 0 && isa<FloatType>(type.getElementType())) {
+      double value = held.getSplatValue<llvm::APFloat>().convertToDouble();
+      cell.tensor = makeTensor({}, {expressions.constant(value)});
+      continue;
+    }
     bool isComplex = isa<ComplexType>(type.getElementType());
     std::vector<Expr> values;
     for (uint32_t i = 0; i < count; ++i)
@@ -133,14 +139,16 @@ void Evaluator::readArguments() {
 static constexpr StringLiteral kCanonicalAttention =
     "attention.scaled_dot_product_attention.default";
 
-/// By its name, torch's convention; operators of others may do anything.
-static bool mayWrite(NodeOp node) {
+/// By its name, torch's convention; operators of others may do anything, but in a graph that torch
+/// verified.
+bool Evaluator::mayWrite(NodeOp node) {
   StringRef name = node.getTarget().split('.').second.split('.').first;
   bool takesTensor =
       llvm::any_of(node.getOperandTypes(), [](Type type) { return isa<TensorType>(type); });
   bool isInPlace = name.ends_with("_") && !name.ends_with("__"); // __and__ and the like are not
+  bool isOfOthers = !node.getTarget().starts_with("aten.");
   return takesTensor &&
-         (!node.getTarget().starts_with("aten.") || isInPlace || node.getTarget().ends_with("out"));
+         ((isOfOthers && !isFunctional()) || isInPlace || node.getTarget().ends_with("out"));
 }
 
 /// An operand that is not understood itself: its first number tells.

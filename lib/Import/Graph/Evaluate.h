@@ -65,6 +65,8 @@ public:
   /// The first node, or null, that may write to memory in a way that is not followed, and why:
   /// after it, any number may be another.
   std::pair<mlir::graph::NodeOp, llvm::StringRef> lostWrite() const { return lost; }
+  /// Whether torch verified that no operator writes to what it takes.
+  bool isFunctional() { return function->hasAttr(mlir::graph::kFunctionalAttr); }
   /// "node 'x' (aten.op) in path: Class".
   static std::string describe(mlir::Operation *node);
 
@@ -77,6 +79,7 @@ private:
   void findTokens();
   void readArguments();
   void evaluate(mlir::graph::NodeOp node);
+  bool mayWrite(mlir::graph::NodeOp node);
   void makeOpaque(mlir::graph::NodeOp node, llvm::StringRef reason);
   const Source *findCause(mlir::graph::NodeOp node);
 

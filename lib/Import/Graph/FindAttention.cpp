@@ -227,13 +227,17 @@ llvm::Expected<FoundAttention> AttentionFinder::match(NodeOp node) {
   return found;
 }
 
+static constexpr StringLiteral kHowToBeFunctional =
+    " (torch makes a graph that does not write: program.run_decompositions({}))";
+
 FailureOr<std::vector<FoundAttention>> AttentionFinder::run() {
   evaluator.run();
   auto fail = [](NodeOp node, const Twine &why) -> LogicalResult {
     return emitError(node->getLoc()) << Evaluator::describe(node) << ": " << why.str();
   };
   if (auto [node, reason] = evaluator.lostWrite(); node)
-    return fail(node, "may write to memory in a way that is not followed: " + reason);
+    return fail(node, "may write to memory in a way that is not followed: " + reason +
+                          (evaluator.isFunctional() ? "" : kHowToBeFunctional));
   std::vector<FoundAttention> all;
   for (NodeOp node : function.getOps<NodeOp>()) {
     bool isFirst = node->getNumResults() == 1 && attends(node->getResult(0)) &&

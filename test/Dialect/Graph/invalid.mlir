@@ -28,3 +28,13 @@ func.func @values(%x: tensor<4xf32> {graph.weight = "w", graph.values = dense<1.
 
 // expected-error @below {{unknown attribute 'graph.color' of argument 0}}
 func.func @unknown(%x: tensor<4xf32> {graph.color = "red"}) { return }
+
+// -----
+
+// expected-error @below {{graph.functional is no unit attribute}}
+func.func @functional(%x: tensor<4xf32>) attributes {graph.functional = 1} { return }
+
+// -----
+
+// expected-error @below {{unknown attribute 'graph.shape'}}
+func.func @unknown_of_function(%x: tensor<4xf32>) attributes {graph.shape} { return }

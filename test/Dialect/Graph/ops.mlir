@@ -21,3 +21,9 @@ func.func @forward(%w: tensor<4x8xf32> {graph.weight = "a.weight"},
       called "view" : (tensor<1x?x4xf32>, index) -> tensor<1x?x4xf32>
   return %z : tensor<1x?x4xf32>
 }
+
+// CHECK-LABEL: func.func @verified
+// CHECK-SAME: attributes {graph.functional}
+func.func @verified(%x: tensor<4xf32> {graph.input = "x"}) -> tensor<4xf32> attributes {graph.functional} {
+  return %x : tensor<4xf32>
+}

@@ -63,7 +63,65 @@ func.func @forward(%x: tensor<1x?x64xf32> {graph.input = "hidden_states"}) -> te
 // -----
 
 func.func @forward(%x: tensor<1x?x64xf32> {graph.input = "hidden_states"}) -> tensor<1x?x64xf32> {
-  // expected-error @below {{node 'write' (aten.frob_.default): may write to memory in a way that is not followed: the operator is not one that is followed}}
+  // expected-error @below {{node 'write' (aten.frob_.default): may write to memory in a way that is not followed: the operator is not one that is followed (torch makes a graph that does not write: program.run_decompositions({}))}}
   %y = graph.node "aten.frob_.default"(%x) {self = #graph.in<0>} called "write" : (tensor<1x?x64xf32>) -> tensor<1x?x64xf32>
   return %y : tensor<1x?x64xf32>
+}
+
+// -----
+
+// Another library's operator may write, whatever its name, but not in a graph that torch verified.
+
+func.func @forward(%q: tensor<1x4x?x8xf32> {graph.input = "query"},
+    %x: tensor<1x?x64xf32> {graph.input = "hidden_states"}) -> tensor<1x4x?x8xf32> {
+  // expected-error @below {{node 'experts' (library.experts.default) in layers.0.mlp: may write to memory in a way that is not followed: the operator is not one that is followed (torch}}
+  %y = graph.node "library.experts.default"(%x) {input = #graph.in<0>} called "experts" in "layers.0.mlp" : (tensor<1x?x64xf32>) -> tensor<1x?x64xf32>
+  %o = graph.node "aten.scaled_dot_product_attention.default"(%q, %q, %q) {query = #graph.in<0>, key = #graph.in<1>, value = #graph.in<2>, is_causal = true} called "attention" : (tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>) -> tensor<1x4x?x8xf32>
+  return %o : tensor<1x4x?x8xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @verified
+// CHECK-SAME: attributes {graph.functional}
+// CHECK: graph.node "library.experts.default"
+// CHECK: graph.node "mlac.cached_attention"
+func.func @verified(%q: tensor<1x4x?x8xf32> {graph.input = "query"},
+    %x: tensor<1x?x64xf32> {graph.input = "hidden_states"}) -> (tensor<1x4x?x8xf32>, tensor<1x?x64xf32>) attributes {graph.functional} {
+  %y = graph.node "library.experts.default"(%x) {input = #graph.in<0>} called "experts" in "layers.0.mlp" : (tensor<1x?x64xf32>) -> tensor<1x?x64xf32>
+  %o = graph.node "aten.scaled_dot_product_attention.default"(%q, %q, %q) {query = #graph.in<0>, key = #graph.in<1>, value = #graph.in<2>, is_causal = true} called "attention" : (tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>) -> tensor<1x4x?x8xf32>
+  return %o, %y : tensor<1x4x?x8xf32>, tensor<1x?x64xf32>
+}
+
+// -----
+
+// A name that says that it writes is believed there, too.
+
+func.func @forward(%x: tensor<1x?x64xf32> {graph.input = "hidden_states"}) -> tensor<1x?x64xf32> attributes {graph.functional} {
+  // expected-error-re @below {{node 'write' (aten.frob_.default): may write to memory in a way that is not followed: the operator is not one that is followed{{$}}}}
+  %y = graph.node "aten.frob_.default"(%x) {self = #graph.in<0>} called "write" : (tensor<1x?x64xf32>) -> tensor<1x?x64xf32>
+  return %y : tensor<1x?x64xf32>
+}
+
+// -----
+
+// transformers chooses between a stored 0 and the least number; heads may be unflattened.
+
+// CHECK-LABEL: func.func @stored
+// CHECK: graph.node "mlac.cached_attention"
+// CHECK-SAME: window = 7 : i64
+func.func @stored(%x: tensor<1x?x32xf32> {graph.input = "hidden_states"},
+    %zero: tensor<bf16> {graph.weight = "lifted_tensor_0", graph.values = dense<0.0> : tensor<bf16>}) -> tensor<1x4x?x8xf32> {
+  %u = graph.node "aten.unflatten.int"(%x) {self = #graph.in<0>, dim = -1 : i64, sizes = [4, -1]} called "heads" : (tensor<1x?x32xf32>) -> tensor<1x?x4x8xf32>
+  %q = graph.node "aten.transpose.int"(%u) {self = #graph.in<0>, dim0 = 1 : i64, dim1 = 2 : i64} called "query" : (tensor<1x?x4x8xf32>) -> tensor<1x4x?x8xf32>
+  %n = graph.node "aten.sym_size.int"(%x) {self = #graph.in<0>, dim = 1 : i64} called "tokens" : (tensor<1x?x32xf32>) -> index
+  %i = graph.node "aten.arange.default"(%n) {end = #graph.in<0>} called "positions" : (index) -> tensor<?xi64>
+  %a = graph.node "aten.unsqueeze.default"(%i) {self = #graph.in<0>, dim = 1 : i64} called "rows" : (tensor<?xi64>) -> tensor<?x1xi64>
+  %d = graph.node "aten.sub.Tensor"(%a, %i) {self = #graph.in<0>, other = #graph.in<1>} called "distance" : (tensor<?x1xi64>, tensor<?xi64>) -> tensor<?x?xi64>
+  %past = graph.node "aten.ge.Scalar"(%d) {self = #graph.in<0>, other = 0 : i64} called "past" : (tensor<?x?xi64>) -> tensor<?x?xi1>
+  %near = graph.node "aten.lt.Scalar"(%d) {self = #graph.in<0>, other = 7 : i64} called "near" : (tensor<?x?xi64>) -> tensor<?x?xi1>
+  %seen = graph.node "aten.logical_and.default"(%past, %near) {self = #graph.in<0>, other = #graph.in<1>} called "seen" : (tensor<?x?xi1>, tensor<?x?xi1>) -> tensor<?x?xi1>
+  %mask = graph.node "aten.where.ScalarOther"(%seen, %zero) {condition = #graph.in<0>, self = #graph.in<1>, other = -3.0e38 : f64} called "mask" : (tensor<?x?xi1>, tensor<bf16>) -> tensor<?x?xf32>
+  %o = graph.node "aten.scaled_dot_product_attention.default"(%q, %q, %q, %mask) {query = #graph.in<0>, key = #graph.in<1>, value = #graph.in<2>, attn_mask = #graph.in<3>} called "attention" : (tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<?x?xf32>) -> tensor<1x4x?x8xf32>
+  return %o : tensor<1x4x?x8xf32>
 }

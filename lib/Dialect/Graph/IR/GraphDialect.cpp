@@ -50,6 +50,14 @@ LogicalResult GraphDialect::verifyRegionArgAttribute(Operation *op, unsigned, un
   return success();
 }
 
+LogicalResult GraphDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() != kFunctionalAttr)
+    return op->emitError() << "unknown attribute '" << attribute.getName().getValue() << "'";
+  if (!isa<UnitAttr>(attribute.getValue()))
+    return op->emitError() << kFunctionalAttr << " is no unit attribute";
+  return success();
+}
+
 LogicalResult NodeOp::verify() {
   WalkResult result = getArguments().walk([&](InAttr in) {
     if (in.getIndex() >= 0 && in.getIndex() < static_cast<int64_t>(getOperands().size()))

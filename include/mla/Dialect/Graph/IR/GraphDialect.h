@@ -28,6 +28,8 @@ namespace mlir::graph {
 inline constexpr llvm::StringLiteral kInputAttr = "graph.input", kWeightAttr = "graph.weight";
 /// The numbers of a small weight, beside its name.
 inline constexpr llvm::StringLiteral kValuesAttr = "graph.values";
+/// Of a graph's function, a unit: no operator of another library writes to what it takes.
+inline constexpr llvm::StringLiteral kFunctionalAttr = "graph.functional";
 } // namespace mlir::graph
 
 #endif // MLA_DIALECT_GRAPH_IR_GRAPHDIALECT_H

@@ -33,10 +33,12 @@ def Graph_Dialect : Dialect {
     ```
 
     Sizes that the export left open are `?`; the numbers that stand for them are of type
-    index. `mla-raise-graph` reads it.
+    index. `mla-raise-graph` reads it. A function with `graph.functional` is one that torch
+    verified to write to nothing, also by operators of other libraries, whose names do not say.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasRegionArgAttrVerify = 1;
+  let hasOperationAttrVerify = 1;
 }
 
 def Graph_InAttr : AttrDef<Graph_Dialect, "In"> {
