@@ -21,6 +21,7 @@ from ._errors import InvalidArgument
 from ._export import _dtype_of, _program_of
 from ._find_compiler import find_compiler
 from ._runtime import Device, Engine, Package
+from ._token_rows import TokenRows, describe_node
 
 if TYPE_CHECKING:
     import numpy as np
@@ -331,8 +332,7 @@ def _erase_with_operands(graph: Any, *nodes: Any) -> None:
     following = dict.fromkeys(nodes)  # each once, and so no erased one
     while following:
         node, _ = following.popitem()
-        if node.op != "call_function" or _name_of(node).endswith("_") or \
-                not all(map(_is_check, node.users)):
+        if node.op != "call_function" or not all(map(_is_check, node.users)):
             continue
         for check in list(node.users):
             graph.erase_node(check)
@@ -340,39 +340,24 @@ def _erase_with_operands(graph: Any, *nodes: Any) -> None:
         graph.erase_node(node)
 
 
-_MAKES_MEMORY = {"new_empty", "empty", "empty_like", "new_zeros", "zeros", "zeros_like"}
-_OF_MEMORY = {"slice", "select", "narrow", "view", "alias", "copy_", "fill_", "zero_", "transpose",
-              "detach", "permute"}
+def _may_write(node: Any) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return node.op == "call_function" and schema is not None and \
+        (schema.is_mutable or not str(node.target).startswith("aten."))
 
 
-def _collect_writes(memory: Any, users: dict[Any, None]) -> bool:
-    """What uses memory through views of it, all of which only write to it; False: it is read."""
-    for user in memory.users:
-        is_through = _name_of(user) in _OF_MEMORY and user.args and user.args[0] is memory and \
-            sum(each is memory for each in user.args) == 1
-        if not is_through and not _is_check(user):
-            return False
-        if user not in users:
-            users[user] = None
-            if not _collect_writes(user, users):
-                return False
-    return True
-
-
-def _erase_unread_memory(graph: Any) -> None:
-    """New memory that is written and not read, as that of keys which heads were copied into."""
-    memory = [node for node in graph.nodes if _name_of(node) in _MAKES_MEMORY]
-    for node in reversed(memory):
-        users: dict[Any, None] = {}
-        if not _collect_writes(node, users):
-            continue
-        dead = [node, *users]
-        places = {each: index for index, each in enumerate(graph.nodes)}
-        makers = {maker: None for each in dead for maker in each.all_input_nodes
-                  if maker not in users and maker is not node}
-        for each in sorted(dead, key=places.__getitem__, reverse=True):
-            graph.erase_node(each)
-        _erase_with_operands(graph, *makers)
+def _functional(program: Any) -> Any:
+    """The program without writes to memory, and verified by torch to have none: operators of other
+    libraries, as of experts, do not say by their names. Without such nodes the program itself."""
+    if program.dialect == "TRAINING" and any(map(_may_write, program.graph.nodes)):
+        program = program.run_decompositions({})
+    nodes = {node.name: node for node in program.graph.nodes}
+    for spec in program.graph_signature.output_specs:
+        if spec.kind.name != "USER_OUTPUT":
+            raise InvalidArgument(f"the model changes {spec.target} ({spec.kind.name}) to "
+                                  f"{describe_node(nodes[spec.arg.name])}, which steps over caches "
+                                  "would not")
+    return program
 
 
 class CachedModel:
@@ -395,12 +380,17 @@ class CachedModel:
             operands = tuple(_find(nodes, value) for value in self._attend.inputs[layer].values)
             with module.graph.inserting_after(old):
                 new = module.graph.call_function(attention, operands)
+            new.meta = dict(old.meta)
             old.replace_all_uses_with(new)
             _erase_with_operands(module.graph, old)
-        _erase_unread_memory(module.graph)
         module.graph.eliminate_dead_code()
         module.recompile()
         return module
+
+    def check_rows(self) -> None:
+        """Raises InvalidArgument where the graph between attentions mixes tokens."""
+        TokenRows(self._graph, self._program,
+                  lambda node: isinstance(node.target, _Attention)).check()
 
     def _inputs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         from torch.utils import _pytree
@@ -443,7 +433,7 @@ def _find_attention(archive: Path, plan: Path) -> None:
 def cached(module: Any, example: Any = (), info: SequenceInfo | None = None, *,
            dynamic_shapes: Any = None, device: Device | None = None,
            archive: str | os.PathLike[str] | None = None, attention: str | None = None,
-           **options: Any) -> CachedModel:
+           check_rows: bool = True, **options: Any) -> CachedModel:
     """Exports a causal model of PyTorch and gives it caches: every attention in its graph is
     replaced by kernels of one package over a cache of its own; torch runs the rest.
 
@@ -455,9 +445,12 @@ def cached(module: Any, example: Any = (), info: SequenceInfo | None = None, *,
     attention: the name of a descriptor (mlac.attention.AttentionRegistry), whose operator then
     attends in the place of the package's steps, where the model's weights are; info.args become
     tensors there, and there are no other options.
+    check_rows: whether what is left to torch is run on random inputs, in doubles, to see that a
+    token's row does not depend on the tokens beside it.
     The other options are those of mlac.compile.
 
-    Needs torch. Raises CompileError at the node whose attention is not understood, or not causal.
+    Needs torch. Raises CompileError at the node whose attention is not understood, or not causal,
+    and InvalidArgument at what mixes tokens outside attention, or changes a buffer or an input.
     """
     import torch
 
@@ -471,11 +464,7 @@ def cached(module: Any, example: Any = (), info: SequenceInfo | None = None, *,
             raise InvalidArgument(f"option '{option}' is of packages: attention '{attention}' makes "
                                   "its own")
     kwargs = tuple(example) if isinstance(example, Mapping) else ()
-    program = _program_of(module, example, dynamic_shapes)
-    for spec in program.graph_signature.output_specs:
-        if spec.kind.name != "USER_OUTPUT":
-            raise InvalidArgument(f"the model changes {spec.target} ({spec.kind.name}), which "
-                                  "steps over caches would not")
+    program = _functional(_program_of(module, example, dynamic_shapes))
     options.setdefault("dtype", _dtype_of(program))
     with tempfile.TemporaryDirectory(prefix="mlac-") as folder:
         path = Path(archive) if archive is not None else Path(folder) / "model.pt2"
@@ -484,11 +473,17 @@ def cached(module: Any, example: Any = (), info: SequenceInfo | None = None, *,
         if attention is not None:
             _find_attention(path, plan_path)
             plan = json.loads(plan_path.read_text())
-            return CachedModel(program, None, plan, info,
-                               _Operators(program, plan, info, attention), kwargs)
+            model = CachedModel(program, None, plan, info,
+                                _Operators(program, plan, info, attention), kwargs)
+            if check_rows:
+                model.check_rows()
+            return model
         output, compiler = options.pop("output", None), options.pop("compiler", None)
         package = _compile(path, {"cached": os.fspath(plan_path), "page_size": info.page_size,
                                   **options}, output, compiler, hidden=folder)
         plan = json.loads(plan_path.read_text())
         steps = _PackagedSteps(program, package, plan, info, device or Device("cpu"))
-        return CachedModel(program, package, plan, info, steps, kwargs)
+        model = CachedModel(program, package, plan, info, steps, kwargs)
+        if check_rows:
+            model.check_rows()
+        return model

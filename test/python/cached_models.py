@@ -1,0 +1,118 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Small models of transformers, and what generates with them over caches and without."""
+
+import warnings
+
+import numpy as np
+
+import mlac
+
+try:
+    import torch
+    import transformers
+except ImportError:
+    torch = transformers = None
+
+TINY = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "num_hidden_layers": 3, "max_position_embeddings": 128,
+        "vocab_size": 40, "head_dim": 24}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
+LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 32}
+LATENT = {**{key: value for key, value in TINY.items() if key != "head_dim"},
+          "num_key_value_heads": 4, "q_lora_rank": 48, "kv_lora_rank": 32,
+          "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "num_hidden_layers": 2,
+          "first_k_dense_replace": 2}
+
+
+class CachedModels:
+    """Small whole models of transformers, and the tokens that they and their caches generate."""
+
+    PROMPTS = [[3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5], [2, 7, 1, 8, 2, 8], [1]]
+    NEW_TOKENS = 10
+
+    def make_model(self, kind, sizes, implementation):
+        torch.manual_seed(11)
+        config = transformers.AutoConfig.for_model(kind, **sizes)
+        config._attn_implementation = implementation
+        model = transformers.AutoModelForCausalLM.from_config(config).eval()
+        for weight in model.parameters():
+            if weight.dim() > 1:
+                torch.nn.init.normal_(weight, std=2 * weight.shape[-1]**-0.5)
+        return model
+
+    HAS_MASK = True  # of the graphs: an input, or else their own
+
+    def arguments(self, ids, positions):
+        """Of a model; the mask is an input that nothing reads any more."""
+        (batch, tokens), arguments = ids.shape, {"input_ids": ids, "position_ids": positions}
+        if self.HAS_MASK:
+            arguments["attention_mask"] = torch.zeros(batch, 1, tokens, tokens)
+        return {**arguments, "use_cache": False}
+
+    def make_cached(self, model, info, **options):
+        """Batch and tokens are open."""
+        # What torch makes of the sizes of views must not narrow them, so they have no names.
+        batch = tokens = torch.export.Dim.AUTO
+        example = self.arguments(torch.ones(2, 5, dtype=torch.long),
+                                 torch.arange(5).expand(2, 5))
+        opens = {"input_ids": {0: batch, 1: tokens}, "position_ids": {0: batch, 1: tokens},
+                 "attention_mask": {0: batch, 2: tokens, 3: tokens}, "use_cache": None}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return mlac.cached(model, example, info,
+                               dynamic_shapes={name: opens[name] for name in example}, **options)
+
+    def step(self, cached, sequences):
+        """The last logits of each sequence whose next tokens are given."""
+        info = cached.info
+        info.nest_sequences(sequences)
+        positions = [np.arange(start, start + len(own))
+                     for start, own in zip(info.input_pos, sequences)]
+        with torch.no_grad():
+            ids = torch.from_numpy(info.input_ids).long()
+            positions = torch.from_numpy(np.concatenate(positions)).view(ids.shape)
+            logits = cached(**self.arguments(ids, positions)).logits
+        info.update_pos([len(own) for own in sequences])
+        return [rows[-1] for rows in info.unnest_sequences(logits.numpy())]
+
+    def generate(self, cached):
+        """Greedy, all prompts in one batch; pages are not in the order of their tokens."""
+        info, tokens = cached.info, [list(prompt) for prompt in self.PROMPTS]
+        info.update_pos(0, reset=True)
+        info.assign_cache_loc([range(own, info.num_pages, 3) for own in (2, 0, 1)])
+        for cache in cached.caches:
+            cache.fill_(float("nan"))
+        new = tokens
+        for _ in range(self.NEW_TOKENS):
+            new = [[int(row.argmax())] for row in self.step(cached, new)]
+            tokens = [old + own for old, own in zip(tokens, new)]
+        return tokens
+
+    def expected(self, model):
+        """By eager, without a cache."""
+        return self.expected_of(
+            lambda tokens: model(input_ids=torch.tensor([tokens]), use_cache=False).logits)
+
+    def expected_of(self, logits_of):
+        result = []
+        for prompt in self.PROMPTS:
+            tokens = list(prompt)
+            for _ in range(self.NEW_TOKENS):
+                with torch.no_grad():
+                    tokens.append(int(logits_of(tokens)[0, -1].argmax()))
+            result.append(tokens)
+        return result
+
+    def names_left(self, cached):
+        return {str(node.target).removeprefix("aten.").split(".")[0]
+                for node in cached._graph.graph.nodes if node.op == "call_function"}
+
+    def weights_left(self, cached, word):
+        """Weights with such names that the graph still reads."""
+        placeholders = {node.name for node in cached._graph.graph.nodes
+                        if node.op == "placeholder" and node.users}
+        return [spec.target for spec in cached._program.graph_signature.input_specs
+                if spec.arg.name in placeholders and word in (spec.target or "")]
