@@ -10,6 +10,7 @@
 
 #include "mla/Driver/WriteWeights.h"
 #include "mla/Import/CheckpointTensors.h"
+#include "mla/Import/ConfigWarnings.h"
 #include "mla/Import/InputFile.h"
 #include "mla/Import/RaiseGraph.h"
 #include "mla/Import/TorchArchive.h"
@@ -125,6 +126,13 @@ static LogicalResult emitProblems(MLIRContext &context, StringRef path, llvm::Er
   return failure();
 }
 
+/// What of a configuration others read otherwise.
+static void emitWarnings(MLIRContext &context, StringRef path, StringRef text,
+                         const ModelConfig &config) {
+  for (const auto &[message, place] : findConfigWarnings(text, config))
+    emitWarning(FileLineColLoc::get(&context, path, place.line, place.column)) << message;
+}
+
 /// Steps that can be asked for, whether or not they are imported.
 static LogicalResult checkStepNames(MLIRContext &context, StringRef path,
                                     const std::vector<std::string> &names) {
@@ -141,8 +149,10 @@ static OwningOpRef<ModuleOp> loadConfig(MLIRContext &context, StringRef path, St
   if (failed(checkStepNames(context, path, options.functions)))
     return {};
   llvm::Expected<ModelConfig> config = parseModelConfig(text, options.parsing);
-  if (config)
+  if (config) {
+    emitWarnings(context, path, text, *config);
     return importConfig(getFileLoc(context, path), *config, options.import);
+  }
   (void)emitProblems(context, path, config.takeError());
   return {};
 }
@@ -198,6 +208,8 @@ static OwningOpRef<ModuleOp> loadLayer(MLIRContext &context, StringRef path, Str
     (void)emitLines(context, path, llvm::toString(config.takeError()));
     return {};
   }
+  for (const ConfigProblem &warning : findConfigWarnings(*text, *config))
+    emitWarning(getFileLoc(context, path)) << warning.message;
   OwningOpRef<ModuleOp> module = importConfig(getFileLoc(context, path), *config, options.import);
   if (!module || failed(checkTensors(context, path, *header, *config)))
     return {};
@@ -238,8 +250,10 @@ static FailureOr<ModelConfig> loadArchiveConfig(MLIRContext &context, StringRef 
   if (config && config->sharedKeys)
     return emitFileError(context, path) << "layers of model type " << config->modelType
                                         << " are not found in graphs: compile its configuration";
-  if (config)
+  if (config) {
+    emitWarnings(context, place, *text, *config);
     return std::move(*config);
+  }
   (void)emitProblems(context, place, config.takeError());
   return failure();
 }

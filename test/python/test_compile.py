@@ -138,7 +138,12 @@ class CompileTest(unittest.TestCase):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             self.compile(CONFIGS / "deepseek_v32.json", indexer="none")
+            fields = json.loads(TINY.read_text())
+            del fields["rope_parameters"]["mscale"]
+            self.compile(fields)
         self.assertIn("index_topk = 2048", str(caught[0].message))
+        self.assertRegex(str(caught[1].message), r"json:\d+:\d+: warning: rope_parameters.mscale_all_dim = "
+                         "1.0 without mscale")
 
     def test_compiler_is_found(self):
         del self.options["compiler"]

@@ -95,6 +95,7 @@ class Compiler:
                                   text=True, capture_output=True)
             assert done.returncode == 0 or "error: " in done.stderr, done.stderr
             self.made[text] = done.stdout if done.returncode == 0 else None
+            self.warnings = done.stderr
         return self.made[text]
 
 
@@ -117,6 +118,28 @@ class DefaultsTest(unittest.TestCase):
                         self.assertEqual(got, self.compiler.module(kind, expected))
                         compared += 1
             self.assertGreater(compared, 10, kind)
+
+    def test_E7_other_factors_of_transformers_are_warned_of(self):
+        from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+        one, all_dim = {"mscale": 0.7}, {"mscale_all_dim": 0.8}
+        for kind in known_types(["deepseek_v3", "llama"]):
+            for scales in ({}, one, {"mscale": 1.0}, all_dim, {**one, **all_dim},
+                           {"mscale": 0.0, **all_dim}, {**all_dim, "attention_factor": 1.5}):
+                with self.subTest(kind, scales=scales):
+                    keys = {key: value for key, value in base(kind).items()
+                            if key != "rope_parameters"}
+                    keys["rope_scaling"] = {**YARN, **scales}
+                    config = CONFIG_MAPPING[kind](**copy.deepcopy(keys))
+                    expected = ROPE_INIT_FUNCTIONS["yarn"](config, "cpu")[1]
+                    module = self.compiler.module(kind, keys)
+                    got = float((re.findall("multiplier = ([\\d.e+-]+)", module) or [1])[0])
+                    factors = re.findall(r"= ([\d.]+) here, and times g\(factor, 1.0\) = ([\d.]+) in "
+                                         "transformers", self.compiler.warnings)
+                    self.assertEqual(factors, [] if abs(got - expected) < 1e-6 else
+                                     [(f"{got:.6f}", f"{expected:.6f}")])
+                    self.assertEqual(len(factors), scales in (one, all_dim) or
+                                     0.0 in scales.values())
 
     def test_E7_projections_have_the_shapes_and_biases_of_transformers(self):
         for kind in known_types([*GROUPED, *LATENT]):
