@@ -229,11 +229,13 @@ static std::optional<Product> joinAll(ArrayRef<Latent> latents) {
 /// projections stood alone.
 static void emitSummed(StepLowering &step, ArrayRef<Latent> latents, const Product &joint,
                        int64_t parts) {
-  int64_t limit = step.shapes.getSwapped().back().rows;
-  PartialSums sums = makePartialSums(step, joint, parts, limit);
-  auto emitParts = [&] {
-    emitPartialSums(step, joint, sums);
-    RowSource source{sums.sums, parts, joint.columns};
+  auto shapes = step.shapes.getSwapped();
+  int64_t limit = shapes.back().rows, few = shapes.drop_back().back().rows;
+  using Emit = void (*)(StepLowering &, const Product &, const PartialSums &);
+  auto emitParts = [&](Emit emit, int64_t count, int64_t mostRows) {
+    PartialSums sums = makePartialSums(step, joint, count, mostRows);
+    emit(step, joint, sums);
+    RowSource source{sums.sums, count, joint.columns};
     SmallVector<LatentRows, 0> rows;
     for (const Latent &latent : latents) {
       rows.push_back(latent.rowsOf(source));
@@ -245,7 +247,16 @@ static void emitSummed(StepLowering &step, ArrayRef<Latent> latents, const Produ
     for (const Latent &latent : latents)
       latent.emitWhole(step, limit);
   };
-  step.versionByRows(joint.rows, limit, emitParts, emitWhole);
+  int64_t ofMany = findPartsOfMany(step, joint);
+  if (ofMany == 0)
+    return step.versionByRows(
+        joint.rows, limit, [&] { emitParts(emitPartialSums, parts, limit); }, emitWhole);
+  auto emitMore = [&] {
+    step.versionByRows(
+        joint.rows, limit, [&] { emitParts(emitPartialSumsOfMany, ofMany, limit); }, emitWhole);
+  };
+  step.versionByRows(
+      joint.rows, few, [&] { emitParts(emitPartialSumsOfFew, parts, few); }, emitMore);
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::SumPartsOp op) {

@@ -15,6 +15,8 @@
 
 #include "llvm/Support/FormatVariadic.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace mlac;
 using namespace mlac::mla_to_tile;
@@ -306,23 +308,48 @@ static void launchParts(StepLowering &step, const Product &product, const RangeT
   emitSumParts(step, product, sums);
 }
 
-bool mlac::mla_to_tile::emitPersistentParts(StepLowering &step, const Product &product,
-                                            int64_t parts) {
+/// No tile has columns of two weights.
+static bool keepsWeightsApart(const Product &product, int64_t columns) {
+  return llvm::all_of(product.others,
+                      [&](const Product::Others &others) { return others.from % columns == 0; });
+}
+
+/// The fastest tiles of 65 to 128 rows in parts, whose sums the kernel behind reads; in so many
+/// parts, if they are given. No parts: there are none.
+static RangeTiles choosePartTiles(StepLowering &step, const Product &product, int64_t given = 0) {
   constexpr int64_t typicalRows = 112;
-  if (product.rhs.scales || product.depth % (parts * kProductDepth) != 0 ||
-      !takesTiles(step, product, SwappedTile::kColumns))
-    return false;
-  auto predict = [&](int64_t rows) {
-    RangeTiles tiles{rows, SwappedTile::kColumns, /*tailColumns=*/0, parts};
-    return predictRangeMicroseconds(getShape(product), typicalRows, tiles, step.machine);
+  RangeTiles best{0, 0, 0, 0};
+  double least = std::numeric_limits<double>::infinity();
+  auto offer = [&](const RangeTiles &tiles) {
+    double time = predictRangeMicroseconds(getShape(product), typicalRows, tiles, step.machine);
+    if (time < least) {
+      least = time;
+      best = tiles;
+    }
   };
-  int64_t products = predict(kRowsOfProduct) < predict(kProductTileRows) ? 1 : kProducts;
-  PersistentKernel kernel(step, product, SwappedTile::kColumns, SwappedTile::kColumns, parts,
-                          products);
-  kernel.launch(
-      step, step.constant(0),
-      step.multiply(step.ceilDiv(product.rows, products * kRowsOfProduct), kernel.countTiles()));
-  return true;
+  for (int64_t parts = given ? given : 2; parts <= (given ? given : step.machine.tuning.depthParts);
+       ++parts)
+    for (int64_t columns : {64, 128, 192, 256})
+      if (product.depth % (parts * kProductDepth) == 0 && keepsWeightsApart(product, columns) &&
+          takesTiles(step, product, columns))
+        for (int64_t rows : {kRowsOfProduct, kProductTileRows})
+          offer({rows, columns, /*tailColumns=*/0, parts});
+  return best;
+}
+
+int64_t mlac::mla_to_tile::findPartsOfMany(StepLowering &step, const Product &product) {
+  return product.rhs.scales ? 0 : choosePartTiles(step, product).parts;
+}
+
+void mlac::mla_to_tile::emitPartialSumsOfMany(StepLowering &step, const Product &product,
+                                              const PartialSums &to) {
+  Product partial = product;
+  partial.out = to.matrices(product.columns);
+  RangeTiles tiles = choosePartTiles(step, product, to.count);
+  PersistentKernel kernel(step, partial, tiles.columns, tiles.columns, tiles.parts,
+                          tiles.rows / kRowsOfProduct);
+  kernel.launch(step, step.constant(0),
+                step.multiply(step.ceilDiv(product.rows, tiles.rows), kernel.countTiles()));
 }
 
 static void launchOneKernel(StepLowering &step, const Product &product, const RangeTiles &tiles) {

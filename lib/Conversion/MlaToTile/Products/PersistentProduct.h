@@ -46,10 +46,6 @@ std::optional<ProductRanges> findProductRanges(StepLowering &step, const Product
 void emitProductRanges(StepLowering &step, const Product &product, const ProductRanges &ranges,
                        int64_t moreThan);
 
-/// Parts of the depth of 65 to 128 rows, in tiles of 64 columns; false where the target or the
-/// operands do not suit it.
-bool emitPersistentParts(StepLowering &step, const Product &product, int64_t parts);
-
 /// The product of codes and codes, where it is for more than `moreThan` rows; for at most as many
 /// as partial sums are for, in `parts` of its depth.
 void emitCodedProduct(StepLowering &step, const Product &product, int64_t moreThan);

@@ -374,9 +374,12 @@ void mlac::mla_to_tile::emitPartialSums(StepLowering &step, const Product &produ
   partial.out = to.matrices(product.columns);
   if (product.lhs.scales)
     return emitCodedParts(step, partial, to.count);
-  llvm::ArrayRef<SwappedTile> shapes = step.shapes.getSwapped();
-  emitSwapped(step, partial, takeOneUnit(shapes), to.count, [&] {
-    if (!emitPersistentParts(step, partial, to.count))
-      SwappedKernel(step, partial, shapes.back(), to.count).launch(step);
-  });
+  emitSwapped(step, partial, step.shapes.getSwapped(), to.count, nullptr);
+}
+
+void mlac::mla_to_tile::emitPartialSumsOfFew(StepLowering &step, const Product &product,
+                                             const PartialSums &to) {
+  Product partial = product;
+  partial.out = to.matrices(product.columns);
+  emitSwapped(step, partial, takeOneUnit(step.shapes.getSwapped()), to.count, nullptr);
 }

@@ -83,6 +83,13 @@ bool canSumDepth(StepLowering &step, const Product &product, int64_t parts);
 /// The product, without bias and for as many rows as `to` has, in parts of its depth.
 void emitPartialSums(StepLowering &step, const Product &product, const PartialSums &to);
 
+/// More rows than a unit multiplies write larger sums, and so have fewer parts, by programs of
+/// their own. Of at most 64 rows, and of more; how many parts these have, 0 where they have no such
+/// programs.
+void emitPartialSumsOfFew(StepLowering &step, const Product &product, const PartialSums &to);
+int64_t findPartsOfMany(StepLowering &step, const Product &product);
+void emitPartialSumsOfMany(StepLowering &step, const Product &product, const PartialSums &to);
+
 } // namespace mlac::mla_to_tile
 
 #endif // MLAC_LIB_CONVERSION_MLATOTILE_PRODUCTS_PRODUCT_H

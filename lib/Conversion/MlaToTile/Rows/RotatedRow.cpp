@@ -384,15 +384,20 @@ void RotatedRow::launchTogether(int64_t together) {
 
 void RotatedRow::launch(llvm::function_ref<void()> many) {
   const Tuning &tuning = step.machine.tuning;
-  Value rows = step.value(spec.input.sizes[0]);
+  Value tokens = step.value(spec.input.sizes[0]), rows = tokens;
   if (hasHeads)
-    rows = step.multiply(rows, spec.input.size(1));
+    rows = step.multiply(tokens, spec.input.size(1));
+  auto together = [&] { launchTogether(tuning.latentRowsTogether); };
   auto launchMany = [&] {
-    auto together = [&] { launchTogether(tuning.latentRowsTogether); };
     if (!many)
       return together();
-    // As many programs as there were, of more rows each.
-    step.versionByRows(rows, tuning.manyLatentRows * tuning.latentRowsTogether, together, many);
+    if (!hasHeads) // as many programs as there were, of more rows each
+      return step.versionByRows(rows, tuning.manyLatentRows * tuning.latentRowsTogether, together,
+                                many);
+    // Tiles of heads are faster as soon as they are as many programs as keep the machine busy: one
+    // H100, 128 tokens of 64 heads of an indexer 5.6 us for 9.9.
+    Value tiles = step.multiply(tokens, llvm::divideCeil(spec.input.size(1), step.shapes.rows));
+    step.versionByRows(tiles, tuning.busyPrograms - 1, together, many);
   };
   step.versionByRows(
       rows, tuning.manyLatentRows, [&] { launchTogether(1); }, launchMany);
