@@ -17,17 +17,10 @@ scores stands in for it, which also runs alone so that published times can be pu
 on both sides. `dense` is DeepSeek-V3's layer over as many tokens.
 """
 
-import json
-import pathlib
-import sys
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "bench"), str(ROOT / "bench/decode")]
-
-import compositions  # noqa: E402
-import formats  # noqa: E402
-import program  # noqa: E402
-import scores  # noqa: E402
+import compositions  # which knows the folders of the others
+import formats
+import layer_points
+import scores
 
 HIDDEN, HEADS, NOPE, ROPE, VALUE, Q_RANK, KV_RANK, PAGE = 7168, 128, 128, 64, 128, 1536, 512, 64
 TOP_K, WIDTH = 2048, KV_RANK + ROPE
@@ -38,8 +31,6 @@ PACKAGES = {"mlac": SPARSE,
             "mlac, two streams": (*SPARSE, f"--overlap-tokens={compositions.OVERLAP_TOKENS}"),
             "dense": ("deepseek_v3.json",),
             "dense, codes": ("deepseek_v3.json", f"--cache-format={CODES}")}
-OWN = ("mlac", "mlac, two streams")
-PEERS = (("torch", "torch, two streams"), ("torch whole", "torch whole, two streams"))
 # DeepGEMM's published times of scores on an H200, us, of so many requests of 131072 tokens.
 DEEPGEMM = {1: 7.7, 16: 73.0, 128: 546.0}
 DEEPGEMM_CONTEXT = 131072
@@ -53,10 +44,7 @@ def build(options):
     for name, (config, *more) in PACKAGES.items():
         compositions.compile_package(options, compositions.CONFIGS / config, file_of(name),
                                      "--functions=decode", *more)
-    text = scores.POOL.format(**scores.SIZES) + \
-        scores.STEP.format(name="decode", query=1, **scores.SIZES)
-    compositions.compile_text(options, text, "scores")
-    compositions.copy_runtime(options)
+    layer_points.build_scores(options)
 
 
 class SparseComposition(compositions.Composition):
@@ -169,11 +157,11 @@ def at_published(times, batch, context):
     if context != DEEPGEMM_CONTEXT or batch not in DEEPGEMM:
         return ""
     text = f"  with DeepGEMM's published {DEEPGEMM[batch]} us"
-    for peers in PEERS:
+    for peers in layer_points.PEERS:
         if peers[0] in times:
             peer = times[peers[0]].cool - times["scores"].cool + DEEPGEMM[batch]
             text += f", {peers[0]} {peer:.1f}: " + ", ".join(f"{peer / times[name].cool:.2f}"
-                                                           for name in OWN)
+                                                           for name in layer_points.OWN)
     return text
 
 
@@ -183,86 +171,43 @@ def run_point(layers, index, weights, batch, kernels, peer, options):
     hidden = torch.randn(batch, HIDDEN, device=options.device).bfloat16()
     for layer in layers.values():
         layer.begin(hidden)
-    context = layers["mlac"].context
-    made = {"torch": SparseComposition(layers["mlac"], weights, index, hidden, kernels, peer)}
-    if kernels:
-        made["torch whole"] = SparseComposition(layers["mlac"], weights, index, hidden, kernels, peer,
-                                                kernels)
-    launches = {name: layer.launch for name, layer in layers.items()}
-    launches |= compositions.launches_of(made, options.device)
-    launches["scores"] = made["torch"].score
-    for launch in launches.values():
-        launch()
-    outputs = {**{name: layer.output for name, layer in layers.items()},
-               **{name: composition.output for name, composition in made.items()}}
-    finite = {name: bool(output.isfinite().all()) for name, output in outputs.items()}
-    is_same = torch.equal(*(outputs[name].view(torch.int16) for name in OWN))
-    row = {"context": context, "batch": batch, "finite": finite, "same": is_same}
-    problems = [f"{name} NOT FINITE" for name, is_right in finite.items() if not is_right] + \
-        ([] if is_same else ["OTHER BITS on two streams"])
-    if options.device == "cpu":
-        print(row, flush=True)
-    else:
-        contestants, times = compositions.race(launches, options.rounds, options.sustain, OWN,
-                                               PEERS)
-        row["us"] = {name: one._asdict() for name, one in times.items()}
-        print(f"{context:7} x {batch:3}: {compositions.describe_times(times)}  "
-              f"{compositions.compare(times, OWN, PEERS)}  dense / mlac "
-              f"{times['dense'].cool / times['mlac'].cool:.2f}"
-              f"{at_published(times, batch, context)} {' '.join(problems)}", flush=True)
-        if options.profile:
-            for name in [name for name in (*OWN, *PEERS[1]) if name in contestants]:
-                compositions.profile(contestants[name])
-    row["wrong"] = problems
-    if kernels:
-        compositions.restore_pages(*(layers[name] for name in OWN), made["torch whole"].touched)
-    contestants = launches = made = None
-    for layer in layers.values():
-        layer.end()
-    return row
+    layer = layers["mlac"]
+
+    def make(fused):
+        return SparseComposition(layer, weights, index, hidden, kernels, peer, fused)
+
+    def describe(times):
+        return (f"{layer.context:7} x {batch:3}",
+                f"  dense / mlac {times['dense'].cool / times['mlac'].cool:.2f}"
+                f"{at_published(times, batch, layer.context)}")
+
+    return layer_points.run_point({"context": layer.context, "batch": batch}, layers, make, kernels,
+                                  options, describe)
 
 
 def run(options):
-    compositions.use_runtime(options)
     import mlac
-    import torch
-    import vllm_ops
 
-    device, rows = mlac.Device(options.device), []
-    kernels, note = compositions.load_fused(options.device)
-    peer = vllm_ops.load(vllm_ops.FLASHMLA, options.flashmla) if options.device != "cpu" else None
-    print(f"{device.info['name']}; the composition has {note}, "
-          f"{'FlashMLA' if peer else 'no attention'}", flush=True)
     paths = {name: options.directory / f"{file_of(name)}.mlac" for name in PACKAGES}
-    weights = compositions.random_weights(mlac.Package(str(paths["mlac"])), options.device)
-    host = compositions.on_host(weights)
-    for context in options.context:
-        layers = {name: compositions.FilledLayer(path, device, host, max(options.batch), context)
+    drawn = {}
+
+    def rows_of(context, device, kernels, peer):
+        if not drawn:
+            drawn["weights"] = compositions.random_weights(mlac.Package(str(paths["mlac"])),
+                                                           options.device)
+            drawn["host"] = compositions.on_host(drawn["weights"])
+        most = max(options.batch)
+        layers = {name: compositions.FilledLayer(path, device, drawn["host"], most, context)
                   for name, path in paths.items()}
         index = scores.IndexSteps(options.directory / "scores.mlac", device,
-                                  layers["mlac"].pools["index"], max(options.batch), context)
-        for batch in options.batch:
-            rows.append(run_point(layers, index, weights, batch, kernels, peer, options))
-        index.engine.close()
-        for layer in layers.values():
-            layer.plan.close()
-            layer.engine.close()
-        layers = index = None
-        if options.device != "cpu":
-            torch.cuda.empty_cache()
-    if options.out:
-        options.out.write_text(json.dumps({"device": device.info["name"], "rows": rows}, indent=1))
-    wrong = sum(bool(row["wrong"]) for row in rows)
-    print(f"FAIL: {wrong} rows" if wrong else "PASS")
-    return int(bool(wrong))
+                                  layers["mlac"].pools["index"], most, context)
+        rows = [run_point(layers, index, drawn["weights"], batch, kernels, peer, options)
+                for batch in options.batch]
+        layer_points.close(layers, index, options)
+        return rows
 
-
-def main():
-    parser = program.make_parser(__doc__)
-    program.add_layer_options(parser)
-    options = parser.parse_args()
-    return build(options) if options.command == "build" else run(options)
+    return layer_points.run(options, rows_of)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    layer_points.main(__doc__, build, run)

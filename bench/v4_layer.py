@@ -16,24 +16,15 @@ these as kernels in Triton (fused.py). Both get lists of windows and of all entr
 FlashMLA records of 584 bytes. "two streams" have compressors and indexer beside the queries, on both sides.
 """
 
-import json
-import pathlib
-import sys
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "bench"), str(ROOT / "bench/decode")]
-
-import compositions  # noqa: E402
-import formats  # noqa: E402
-import program  # noqa: E402
-import scores  # noqa: E402
+import compositions  # which knows the folders of the others
+import formats
+import layer_points
+import scores
 
 HIDDEN, HEADS, WIDTH, Q_RANK, PAGE = 4096, 64, 512, 1024, 64
 ROPE, GROUPS, O_RANK, WINDOW, TOP_K = 64, 8, 1024, 128, 512
 # A layer of each kind, and tokens of an entry.
 KINDS = {"window": (0, 0), "ratio4": (2, 4), "ratio128": (3, 128)}
-OWN = ("mlac", "mlac, two streams")
-PEERS = (("torch", "torch, two streams"), ("torch whole", "torch whole, two streams"))
 INDEX_FACTOR = (scores.HEADS * scores.WIDTH) ** -0.5
 INDEX_ROPE_AT = 64
 MODES = {"mlac": ["--overlap-tokens=0"], "mlac, two streams": [f"--overlap-tokens={compositions.OVERLAP_TOKENS}"]}
@@ -53,10 +44,7 @@ def build(options):
             compositions.compile_package(
                 options, compositions.CONFIGS / "deepseek_v4.json", file_of(kind, mode),
                 "--functions=decode", f"--layer={KINDS[kind][0]}", *more)
-    text = scores.POOL.format(**scores.SIZES) + \
-        scores.STEP.format(name="decode", query=1, **scores.SIZES)
-    compositions.compile_text(options, text, "scores")
-    compositions.copy_runtime(options)
+    layer_points.build_scores(options)
 
 
 class Records:
@@ -237,46 +225,20 @@ def run_point(kind, layers, parts, weights, batch, kernels, peer, options):
     hidden = torch.randn(batch, HIDDEN, device=options.device).bfloat16()
     for layer in layers.values():
         layer.begin(hidden, lengths_of(layer.context, batch))
-    context = layers["mlac"].context
-    one = layers["mlac"]
-    made = {"torch": V4Composition(kind, one, weights, *parts, hidden, kernels, peer)}
-    if kernels:
-        made["torch whole"] = V4Composition(kind, one, weights, *parts, hidden, kernels, peer, kernels)
-    launches = {name: layer.launch for name, layer in layers.items()}
-    launches |= compositions.launches_of(made, options.device)
-    if parts[0]:
-        launches["scores"] = made["torch"].score
-    for launch in launches.values():
-        launch()
-    outputs = {**{name: layer.output for name, layer in layers.items()},
-               **{name: composition.output for name, composition in made.items()}}
-    problems = [f"{name} NOT FINITE" for name, output in outputs.items()
-                if not bool(output.isfinite().all())]
-    if not torch.equal(*(outputs[name].view(torch.int16) for name in OWN)):
-        problems.append("OTHER BITS on two streams")
-    row = {"kind": kind, "context": context, "batch": batch, "wrong": problems}
-    if options.device == "cpu":
-        print(row, flush=True)
-    else:
-        contestants, times = compositions.race(launches, options.rounds, options.sustain, OWN,
-                                               PEERS)
-        row["us"] = {name: one._asdict() for name, one in times.items()}
-        print(f"{kind:8} {context:7} x {batch:3}: {compositions.describe_times(times)}  "
-              f"{compositions.compare(times, OWN, PEERS)} {' '.join(problems)}", flush=True)
-        if options.profile:
-            for name in [name for name in (*OWN, *PEERS[1]) if name in contestants]:
-                compositions.profile(contestants[name])
-    if kernels:
-        compositions.restore_pages(*(layers[name] for name in OWN), made["torch whole"].touched)
-    contestants = launches = made = None
-    for layer in layers.values():
-        layer.end()
-    return row
+    layer = layers["mlac"]
+
+    def make(fused):
+        return V4Composition(kind, layer, weights, *parts, hidden, kernels, peer, fused)
+
+    def describe(times):
+        return f"{kind:8} {layer.context:7} x {batch:3}", ""
+
+    return layer_points.run_point({"kind": kind, "context": layer.context, "batch": batch}, layers,
+                                  make, kernels, options, describe)
 
 
 def run_kind(kind, context, device, kernels, peer, options):
     import mlac
-    import torch
 
     paths = {mode: options.directory / f"{file_of(kind, mode)}.mlac" for mode in MODES}
     weights = compositions.random_weights(mlac.Package(str(paths["mlac"])), options.device)
@@ -291,44 +253,21 @@ def run_kind(kind, context, device, kernels, peer, options):
                                   layers["mlac"].pools["index"], most, context // every)
     rows = [run_point(kind, layers, (index, near, far), weights, batch, kernels, peer, options)
             for batch in options.batch]
-    if index:
-        index.engine.close()
-    for layer in layers.values():
-        layer.plan.close()
-        layer.engine.close()
-    layers = index = near = far = None
-    if options.device != "cpu":
-        torch.cuda.empty_cache()
+    layer_points.close(layers, index, options)
     return rows
 
 
 def run(options):
-    compositions.use_runtime(options)
-    import mlac
-    import vllm_ops
+    def rows_of(context, device, kernels, peer):
+        return [row for kind in options.kinds
+                for row in run_kind(kind, context, device, kernels, peer, options)]
 
-    device, rows = mlac.Device(options.device), []
-    kernels, note = compositions.load_fused(options.device)
-    peer = vllm_ops.load(vllm_ops.FLASHMLA, options.flashmla) if options.device != "cpu" else None
-    print(f"{device.info['name']}; the composition has {note}, "
-          f"{'FlashMLA' if peer else 'no attention'}", flush=True)
-    for context in options.context:
-        for kind in options.kinds:
-            rows += run_kind(kind, context, device, kernels, peer, options)
-    if options.out:
-        options.out.write_text(json.dumps({"device": device.info["name"], "rows": rows}, indent=1))
-    wrong = sum(bool(row["wrong"]) for row in rows)
-    print(f"FAIL: {wrong} rows" if wrong else "PASS")
-    return int(bool(wrong))
+    return layer_points.run(options, rows_of)
 
 
-def main():
-    parser = program.make_parser(__doc__)
-    program.add_layer_options(parser)
+def add_options(parser):
     parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
-    options = parser.parse_args()
-    return build(options) if options.command == "build" else run(options)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    layer_points.main(__doc__, build, run, add_options)
