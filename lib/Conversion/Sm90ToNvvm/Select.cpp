@@ -10,8 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Search.h"
-
+#include "SelectPattern.h"
 
 #include <limits>
 
@@ -28,33 +27,26 @@ static constexpr float kInfinity = std::numeric_limits<float>::infinity();
 //===----------------------------------------------------------------------===//
 
 namespace {
-struct SelectBegin : public KernelPattern<sm90::SelectBeginOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::SelectBeginOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Search code(b, getKernel(op), adaptor.getWork()[0]);
+struct SelectBegin : public SelectPattern<sm90::SelectBeginOp> {
+  using SelectPattern::SelectPattern;
+  Results emit(Search &code, sm90::SelectBeginOp op, Adaptor adaptor) const override {
     code.eachOf(code.word(sm90::kSelectWorkWords / 4),
                 [&](Int i) { code.storeFourZeros(code.part(0), i * 4); });
-    rewriter.eraseOp(op);
-    return success();
+    return {};
   }
 };
 
-struct SelectCountUp : public KernelPattern<sm90::SelectCountUpOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::SelectCountUpOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    ThreadCode code(b, getKernel(op));
+struct SelectCountUp : public SelectPattern<sm90::SelectCountUpOp> {
+  using SelectPattern::SelectPattern;
+  Results emit(ThreadCode &code, sm90::SelectCountUpOp op, Adaptor adaptor) const override {
+    ImplicitLocOpBuilder &b = code.b;
     Array out = getRow(code, op.getOut().getType(), adaptor.getOut(), adaptor.getRow()[0]);
     Int length = code.low(toI64(b, adaptor.getLength()[0]));
     code.eachOf(code.word(op.getOut().getType().getDimSize(1)), [&](Int i) {
       Value isThere = code.is(i, Compare::slt, length);
       code.store(out, i, code.choose(isThere, i, code.word(-1)));
     });
-    rewriter.eraseOp(op);
-    return success();
+    return {};
   }
 };
 } // namespace
@@ -64,12 +56,10 @@ struct SelectCountUp : public KernelPattern<sm90::SelectCountUpOp> {
 //===----------------------------------------------------------------------===//
 
 namespace {
-struct SelectMeet : public KernelPattern<sm90::SelectMeetOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::SelectMeetOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Search code(b, getKernel(op), adaptor.getWork()[0]);
+struct SelectMeet : public SelectPattern<sm90::SelectMeetOp> {
+  using SelectPattern::SelectPattern;
+  Results emit(Search &code, sm90::SelectMeetOp op, Adaptor adaptor) const override {
+    ImplicitLocOpBuilder &b = code.b;
     CandidateList list(code, op.getList().getType(), adaptor.getList()[0]);
     Value row = adaptor.getRow()[0];
     Array values = getRow(code, op.getLists().getType(), adaptor.getLists(), row);
@@ -99,8 +89,7 @@ struct SelectMeet : public KernelPattern<sm90::SelectMeetOp> {
           return Values{total};
         },
         [&] { return Values{count}; });
-    rewriter.replaceOp(op, ValueRange{isLast, total[0]});
-    return success();
+    return {isLast, total[0]};
   }
 
 private:
@@ -165,17 +154,14 @@ static Int cutTies(Search &code, Search::Threshold threshold, Int count,
 }
 
 namespace {
-struct SelectCut : public KernelPattern<sm90::SelectCutOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::SelectCutOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Search code(b, getKernel(op), adaptor.getWork()[0]);
+struct SelectCut : public SelectPattern<sm90::SelectCutOp> {
+  using SelectPattern::SelectPattern;
+  Results emit(Search &code, sm90::SelectCutOp op, Adaptor adaptor) const override {
+    ImplicitLocOpBuilder &b = code.b;
     Int count(b, adaptor.getCount()[0]), rank = code.word(static_cast<int64_t>(op.getRank()));
     auto [key, before] = op.getList() ? cutList(code, op, adaptor, count, rank)
                                       : cutRow(code, op, adaptor, count, rank);
-    rewriter.replaceOp(op, ValueRange{key, before});
-    return success();
+    return {key, before};
   }
 
 private:
@@ -405,12 +391,10 @@ struct Cut {
   }
 };
 
-struct SelectWrite : public KernelPattern<sm90::SelectWriteOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::SelectWriteOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Search code(b, getKernel(op), adaptor.getWork()[0]);
+struct SelectWrite : public SelectPattern<sm90::SelectWriteOp> {
+  using SelectPattern::SelectPattern;
+  Results emit(Search &code, sm90::SelectWriteOp op, Adaptor adaptor) const override {
+    ImplicitLocOpBuilder &b = code.b;
     Places places(code, op, adaptor.getBitmap()[0], adaptor.getPlaces()[0]);
     Array out = getRow(code, op.getOut().getType(), adaptor.getOut(), adaptor.getRow()[0]);
     Int length = code.low(toI64(b, adaptor.getLength()[0]));
@@ -422,8 +406,7 @@ struct SelectWrite : public KernelPattern<sm90::SelectWriteOp> {
       writeRow(code,
                getRow(code, op.getValues().getType(), adaptor.getValues(), adaptor.getRow()[0]),
                cut, places, out, length);
-    rewriter.eraseOp(op);
-    return success();
+    return {};
   }
 
 private:
@@ -472,12 +455,10 @@ private:
 } // namespace
 
 namespace {
-struct SelectWriteInOrder : public KernelPattern<sm90::SelectWriteInOrderOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::SelectWriteInOrderOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Search code(b, getKernel(op), adaptor.getWork()[0]);
+struct SelectWriteInOrder : public SelectPattern<sm90::SelectWriteInOrderOp> {
+  using SelectPattern::SelectPattern;
+  Results emit(Search &code, sm90::SelectWriteInOrderOp op, Adaptor adaptor) const override {
+    ImplicitLocOpBuilder &b = code.b;
     CandidateList list(code, op.getList().getType(), adaptor.getList()[0]);
     Array out = getRow(code, op.getOut().getType(), adaptor.getOut(), adaptor.getRow()[0]);
     Cut cut{Int(b, adaptor.getKey()[0]), Int(b, adaptor.getBefore()[0])};
@@ -503,8 +484,7 @@ struct SelectWriteInOrder : public KernelPattern<sm90::SelectWriteInOrderOp> {
                   [&] { code.store(out, start + code.countBits(code.both(taken, below)), i); });
       return Values{start + code.countBits(taken)};
     });
-    rewriter.eraseOp(op);
-    return success();
+    return {};
   }
 };
 } // namespace

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Search.h"
+#include "SelectPattern.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/Support/MathExtras.h"
@@ -250,33 +250,27 @@ void Keeper::storeRange(Value low, Value high) {
 }
 
 namespace {
-struct SelectHold : public KernelPattern<sm90::SelectHoldOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::SelectHoldOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Search code(b, getKernel(op), adaptor.getWork()[0]);
+struct SelectHold : public SelectPattern<sm90::SelectHoldOp> {
+  using SelectPattern::SelectPattern;
+  Results emit(Search &code, sm90::SelectHoldOp op, Adaptor adaptor) const override {
+    ImplicitLocOpBuilder &b = code.b;
     Array row = getRow(code, op.getValues().getType(), adaptor.getValues(), adaptor.getRow()[0]);
     CandidateList list(code, op.getList().getType(), adaptor.getList()[0]);
     Keeper keeper(code, row, list, /*rank=*/0);
-    rewriter.replaceOp(op, Value(keeper.hold(code.low(toI64(b, adaptor.getLength()[0])))));
-    return success();
+    return {keeper.hold(code.low(toI64(b, adaptor.getLength()[0])))};
   }
 };
 
-struct SelectKeep : public KernelPattern<sm90::SelectKeepOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::SelectKeepOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Search code(b, getKernel(op), adaptor.getWork()[0]);
+struct SelectKeep : public SelectPattern<sm90::SelectKeepOp> {
+  using SelectPattern::SelectPattern;
+  Results emit(Search &code, sm90::SelectKeepOp op, Adaptor adaptor) const override {
+    ImplicitLocOpBuilder &b = code.b;
     Array row = getRow(code, op.getValues().getType(), adaptor.getValues(), adaptor.getRow()[0]);
     CandidateList list(code, op.getList().getType(), adaptor.getList()[0]);
     auto toWord = [&](ValueRange index) { return code.low(toI64(b, index[0])); };
     Keeper keeper(code, row, list, static_cast<int64_t>(op.getRank()));
-    rewriter.replaceOp(op, Value(keeper.keep(toWord(adaptor.getBegin()), toWord(adaptor.getEnd()),
-                                             toWord(adaptor.getLength()))));
-    return success();
+    return {keeper.keep(toWord(adaptor.getBegin()), toWord(adaptor.getEnd()),
+                        toWord(adaptor.getLength()))};
   }
 };
 } // namespace
