@@ -10,6 +10,8 @@
 // f32 in registers. lhs, which is small, is widened to f32 scratch once, so that
 // a block of rows shares each widening of rhs.
 //
+// lhs [K, M] is turned there, too.
+//
 //   rhs [K, N]  lanes along N: acc[m][n] += splat(lhs[m, k]) * rhs[k, n]
 //   rhs [N, K]  lanes along K: acc[m][n] += lhs[m, k..] * rhs[n, k..], and the
 //               lanes of each acc[m][n] are summed at the end
@@ -43,6 +45,7 @@ private:
   };
   void chooseBlocks();
   TileRef widenedLhs();
+  TileRef turnedLhs();
   void forEachBlock(llvm::function_ref<void(const Block &)> body);
   void forEachRowBlock(Value firstColumn, int64_t columns,
                        llvm::function_ref<void(const Block &)> body);
@@ -84,7 +87,10 @@ DotLowering::DotLowering(KernelLowering &kernel, tile::DotOp op)
     : kernel(kernel), e(kernel.e), op(op), lhsShape(op.getLhs().getType()),
       rhsShape(op.getRhs().getType()), resultShape(op.getType()),
       vectorType(VectorType::get({kernel.lanes}, e.getF32Type())),
-      columnLanes(op.getTransposeRhs() ? 1 : kernel.lanes) {}
+      columnLanes(op.getTransposeRhs() ? 1 : kernel.lanes) {
+  if (op.getTransposeLhs())
+    std::swap(lhsShape.rows, lhsShape.columns);
+}
 
 void DotLowering::chooseBlocks() {
   constexpr int64_t kWideLanes = 16;
@@ -319,6 +325,25 @@ TileRef DotLowering::widenedLhs() {
   return ref;
 }
 
+/// lhs [K, M] as [M, K], in f32. Only programs of other targets have it, which the simulator
+/// compares with (docs/simulator.md), so it need not be fast.
+TileRef DotLowering::turnedLhs() {
+  Type f32 = e.getF32Type();
+  TileRef stored = kernel.allocateTile(cast<RankedTensorType>(op.getLhs().getType()).clone(f32));
+  kernel.storeWidened(op.getLhs(), stored);
+  TileRef turned =
+      kernel.allocateTile(RankedTensorType::get({lhsShape.rows, lhsShape.columns}, f32));
+  e.loop(lhsShape.columns, 1, [&](Value k) {
+    Value from = kernel.rowPointer(stored, k);
+    e.loop(lhsShape.rows, 1, [&](Value m) {
+      Value element = e.loadScalar(f32, e.advance(from, e.mul(m, elementBytes(f32))));
+      Value to = e.advance(kernel.rowPointer(turned, m), e.mul(k, elementBytes(f32)));
+      e.storeScalar(element, to);
+    });
+  });
+  return turned;
+}
+
 void DotLowering::lower() {
   chooseBlocks();
   startsAtZero = isZeroConstant(op.getAcc());
@@ -326,7 +351,7 @@ void DotLowering::lower() {
   if (!startsAtZero && !kernel.isSameMemory(op.getAcc(), result))
     kernel.store(op.getAcc(), result);
 
-  lhs = widenedLhs();
+  lhs = op.getTransposeLhs() ? turnedLhs() : widenedLhs();
   rhs = kernel.memoryOf(op.getRhs());
   forEachBlock([&](const Block &block) {
     if (op.getTransposeRhs())

@@ -50,8 +50,6 @@ static LogicalResult checkOperation(Operation *op) {
   auto constant = dyn_cast<arith::ConstantOp>(op);
   if (constant && isTile(constant) && !isa<SplatElementsAttr>(constant.getValue()))
     return op->emitOpError("expected a tile constant of equal elements");
-  if (auto dot = dyn_cast<tile::DotOp>(op); dot && dot.getTransposeLhs())
-    return op->emitOpError("expected lhs [M, K] on the CPU target, got transpose_lhs");
   auto concat = dyn_cast<tensor::ConcatOp>(op);
   if (concat && (concat.getDim() != 1 || concat.getResultType().getRank() != 2))
     return op->emitOpError("expected tiles of rank 2 side by side");

@@ -46,13 +46,3 @@ tile.kernel @view_of_a_branch(%x: memref<?xf32>, %y: memref<?xf32>, %n: index) {
   }
   tile.return
 }
-
-// -----
-
-tile.kernel @transposed_lhs() {
-  %a = arith.constant dense<0.0> : tensor<16x8xf32>
-  %acc = arith.constant dense<0.0> : tensor<8x8xf32>
-  // expected-error @+1 {{expected lhs [M, K] on the CPU target, got transpose_lhs}}
-  %d = tile.dot %a, %a, %acc transpose_lhs : tensor<16x8xf32>, tensor<16x8xf32> -> tensor<8x8xf32>
-  tile.return
-}

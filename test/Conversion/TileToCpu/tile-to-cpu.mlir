@@ -59,6 +59,32 @@ tile.kernel @accumulate(%a: memref<?xbf16>, %b: memref<?xbf16>, %c: memref<?xf32
 
 // -----
 
+// The left operand [K, M] is turned in scratch.
+// CHECK-LABEL: llvm.func @transposed_lhs(
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK: %[[ELEMENT:.*]] = llvm.load {{.*}} -> f32
+// CHECK: llvm.store %[[ELEMENT]], {{.*}} : f32, !llvm.ptr
+// CHECK: vector.fma
+tile.kernel @transposed_lhs(%a: memref<?xf32>, %b: memref<?xf32>, %c: memref<?xf32>) {
+  %c0 = arith.constant 0 : index
+  %av = memref.reinterpret_cast %a to offset: [0], sizes: [32, 4], strides: [4, 1]
+      : memref<?xf32> to memref<32x4xf32, strided<[4, 1]>>
+  %bv = memref.reinterpret_cast %b to offset: [0], sizes: [32, 16], strides: [16, 1]
+      : memref<?xf32> to memref<32x16xf32, strided<[16, 1]>>
+  %cv = memref.reinterpret_cast %c to offset: [0], sizes: [4, 16], strides: [16, 1]
+      : memref<?xf32> to memref<4x16xf32, strided<[16, 1]>>
+  %zero = arith.constant dense<0.0> : tensor<4x16xf32>
+  %x = tile.load %av[%c0, %c0] : memref<32x4xf32, strided<[4, 1]>> -> tensor<32x4xf32>
+  %y = tile.load %bv[%c0, %c0] : memref<32x16xf32, strided<[16, 1]>> -> tensor<32x16xf32>
+  %d = tile.dot %x, %y, %zero transpose_lhs : tensor<32x4xf32>, tensor<32x16xf32> -> tensor<4x16xf32>
+  tile.store %d, %cv[%c0, %c0] : tensor<4x16xf32>, memref<4x16xf32, strided<[16, 1]>>
+  tile.return
+}
+
+// -----
+
 // What the host does is not the CPU target's.
 // CHECK: module
 // CHECK-NOT: tile.plan

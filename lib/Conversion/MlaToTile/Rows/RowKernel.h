@@ -72,15 +72,25 @@ public:
   /// The sum of all elements, in each row of the tile: what is summed over rows is
   /// summed over columns by adding up one row that holds all of it.
   Value sum(Value tile) {
+    if (!hasNarrowRows())
+      // All columns of these rows are equal.
+      return b.reduceMax(
+          b.broadcastRows(b.reduceSum(narrow(b.reduceSum(tile)), /*dim=*/0), tileRows));
     return b.reduceSum(b.broadcastRows(b.reduceSum(tile, /*dim=*/0), tileRows));
   }
   /// The largest element, likewise.
   Value most(Value tile) {
+    if (!hasNarrowRows())
+      tile = narrow(b.reduceMax(tile));
     return b.reduceMax(b.broadcastRows(b.reduceMax(tile, /*dim=*/0), tileRows));
   }
   Value broadcast(Value vector) { return b.broadcast(vector, columns); }
 
 private:
+  /// A row's columns are a vector of fewer elements than a tile has rows; wider rows are reduced
+  /// first.
+  bool hasNarrowRows() const { return columns < tileRows; }
+  Value narrow(Value ofRows) { return b.broadcast(ofRows, kWidthMultiple); }
   Value view(Value buffer, Value base, int64_t offset, mlir::OpFoldResult rows) {
     return b.view(buffer, b.extent(base, offset), {rows, b.fixed(columns)},
                   {b.fixed(columns * stride), b.fixed(stride)});
