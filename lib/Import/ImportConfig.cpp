@@ -524,8 +524,7 @@ OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config
                      << " on are scaled by their position, which no kernel does; longer "
                      << "sequences will be refused";
   if (!config.sharedKeys && !config.grouped &&
-      (failed(verifyCache(loc, config, options)) ||
-       failed(verifySelection(loc, config, options.indexFormat)) ||
+      (failed(verifyCache(loc, config, options)) || failed(verifySelection(loc, config, options)) ||
        (config.hasOwnIndexer() && !getIndexCacheType(loc, config, options))))
     return {};
   if (options.rotatesIndex && !config.sharedKeys) {

@@ -32,10 +32,33 @@ StringRef mlac::getLayoutName(IndexFormat format) {
   return format == IndexFormat::MXFP4 ? "index_k_mxfp4" : "index_k";
 }
 
-LogicalResult mlac::verifySelection(Location loc, const ModelConfig &config, IndexFormat format) {
+/// Whether rows of a list can be read: each begins with the latent, and is in one place.
+static bool canBeSelected(const cache::Format &format) {
+  return !cache::hasSections(format) && format.fields[0].part == cache::Part::Latent;
+}
+
+static LogicalResult verifyFormat(Location loc, const ModelConfig &config, StringRef name) {
+  const cache::Format *format = cache::findFormat(std::string_view(name));
+  if (!format || canBeSelected(*format))
+    return success();
+  InFlightDiagnostic error = emitError(loc) << "cache format '" << name
+                                            << "' is not supported for selected keys of "
+                                            << config.modelType << ", expected one of";
+  for (const cache::Format &other : cache::kFormats)
+    if (canBeSelected(other))
+      error << " " << StringRef(other.name);
+  return error << ", whose rows are in one place";
+}
+
+LogicalResult mlac::verifySelection(Location loc, const ModelConfig &config,
+                                    const ImportOptions &options) {
   bool takesLists = config.isSparse() || config.sharedKeys;
   if (int64_t heads = config.numHeads(); takesLists && heads > mla::SparseAttentionOp::kMaxHeads)
     return emitError(loc) << "num_attention_heads: " << heads << " heads on a rank, expected 1 to "
                           << mla::SparseAttentionOp::kMaxHeads;
-  return config.hasOwnIndexer() ? verifyIndexer(loc, *config.indexer, format) : success();
+  if (config.isSparse() && !config.sharedKeys &&
+      failed(verifyFormat(loc, config, options.cacheFormat)))
+    return failure();
+  return config.hasOwnIndexer() ? verifyIndexer(loc, *config.indexer, options.indexFormat)
+                                : success();
 }

@@ -24,7 +24,7 @@ namespace mlac {
 /// Fails with an error at `loc` where attention over lists of keys cannot be as `config` says.
 /// Anything goes where a layer attends to all keys.
 llvm::LogicalResult verifySelection(mlir::Location loc, const ModelConfig &config,
-                                    IndexFormat format);
+                                    const ImportOptions &options);
 
 } // namespace mlac
 

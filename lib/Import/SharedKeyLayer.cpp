@@ -104,8 +104,7 @@ LogicalResult SharedKeyLayer::verify() {
     return emitError(loc) << "cache format '" << format << "' is not supported for "
                           << config.modelType << ", expected " << kKeyFormat
                           << " (fp8) or rows of the activations' type";
-  return success(succeeded(verifySelection(loc, config, options.indexFormat)) &&
-                 succeeded(makePools()));
+  return success(succeeded(verifySelection(loc, config, options)) && succeeded(makePools()));
 }
 
 //===----------------------------------------------------------------------===//

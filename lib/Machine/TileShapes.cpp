@@ -96,14 +96,12 @@ int64_t TileShapes::rowsFor(int64_t available) const {
   return available <= 1 ? 1 : std::max<int64_t>(4, llvm::PowerOf2Ceil(available));
 }
 
-/// Groups of 8 are what a tile in registers is made of; 256 are 128 registers of a thread.
 int64_t TileShapes::foldedColumns(int64_t width) const {
   return foldedColumns(llvm::ArrayRef(width));
 }
 
 int64_t TileShapes::foldedColumns(llvm::ArrayRef<int64_t> widths) const {
-  constexpr int64_t group = 8, most = 256;
-  for (int64_t columns = group; columns <= most; columns += group)
+  for (int64_t columns = kRowGroup; columns <= kMostRowColumns; columns += kRowGroup)
     if (llvm::all_of(
             widths, [&](int64_t width) { return width % columns == 0 && width / columns <= rows; }))
       return columns;

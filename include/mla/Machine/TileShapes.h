@@ -87,6 +87,9 @@ struct TileShapes {
   /// Rows of a tile for `available` rows, which may be fewer than `queryRows`.
   int64_t rowsFor(int64_t available) const;
 
+  /// A tile's rows, where it is one row of the model, have whole groups of columns, which tiles in
+  /// registers are made of, and at most so many: 128 registers of a thread.
+  static constexpr int64_t kRowGroup = 8, kMostRowColumns = 256;
   /// Where a program has one row and a tile `rows` of them, a row of `width` elements is laid out
   /// as such a tile: its columns, or 0 where none can hold the row.
   int64_t foldedColumns(int64_t width) const;

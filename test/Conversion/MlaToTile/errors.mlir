@@ -41,7 +41,7 @@ func.func @foreign(%x: tensor<?x8xf32> {mla.input = "x"}) {
 func.func @wide(%q: tensor<?x2x576xbf16> {mla.input = "q"}, %batch: !mla.batch,
     %cache: !mla.cache<page_size = 64, fields = [latent: 576], element = bf16, rope_order = half>)
     -> (tensor<?x2x576xbf16> {mla.output = "output"}) {
-  // expected-error@+1 {{expected a kv_lora_rank of at most 512 on this target, got 576}}
+  // expected-error@+1 {{expected a kv_lora_rank of at most 512 in the absorbed form on sm_90a, got 576; the expanded form (--form=expanded) takes any, with a v_head_dim of at most 512}}
   %o = mla.absorbed_attention query(%q : tensor<?x2x576xbf16>)
       over %cache, %batch : <page_size = 64, fields = [latent: 576], element = bf16, rope_order = half>, <query_len = ?>
       scale 0.25 -> tensor<?x2x576xbf16>
@@ -67,7 +67,7 @@ func.func @exchange(%x: tensor<?x8xf32> {mla.input = "x"}, %y: tensor<?x8xf32> {
 // What a pass for another target decided cannot be obeyed: the depth of 96 has no two parts of whole blocks.
 func.func @parts(%x: tensor<?x96xbf16> {mla.input = "x"}, %w: tensor<64x96xbf16> {mla.weight = "w"}, %g: tensor<64xbf16> {mla.weight = "g"})
     -> (tensor<?x64xbf16> {mla.output = "output"}) {
-  // expected-error@+1 {{expected products that this target computes in 2 parts of their depth}}
+  // expected-error@+1 {{expected products that sm_90a computes in 2 parts of their depth, got 1 of depth 96}}
   %y = mla.sum_parts 2 -> tensor<?x64xbf16> {
     %0 = mla.latent_project %x, %w, %g eps 1.0 : tensor<?x96xbf16>, tensor<64x96xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>
     mla.yield %0 : tensor<?x64xbf16>
@@ -80,7 +80,7 @@ func.func @parts(%x: tensor<?x96xbf16> {mla.input = "x"}, %w: tensor<64x96xbf16>
 func.func @rows(%x: tensor<?x128xbf16> {mla.input = "x"}, %w: tensor<6208x128xbf16> {mla.weight = "w"}, %g: tensor<6208xbf16> {mla.weight = "g"})
     -> (tensor<?x6208xbf16> {mla.output = "output"}) {
   %y = mla.sum_parts 2 -> tensor<?x6208xbf16> {
-    // expected-error@+1 {{expected rows that a program of this target can hold}}
+    // expected-error@+1 {{expected rows of at most 64 equal parts of a multiple of 8 columns, at most 256, on sm_90a, got 6208 columns of the latent and 0 behind it}}
     %0 = mla.latent_project %x, %w, %g eps 1.0 : tensor<?x128xbf16>, tensor<6208x128xbf16>, tensor<6208xbf16> -> tensor<?x6208xbf16>
     mla.yield %0 : tensor<?x6208xbf16>
   }
@@ -93,7 +93,7 @@ func.func @append(%x: tensor<?x128xbf16> {mla.input = "x"}, %w: tensor<576x128xb
                   %batch: !mla.batch, %cache: !mla.cache<page_size = 64, fields = [latent: 510, rope: 66], element = bf16, rope_order = half>)
     -> !mla.cache<page_size = 64, fields = [latent: 510, rope: 66], element = bf16, rope_order = half> {
   %t = mla.rope_table <order = half, dim = 66, theta = 1.0e4, length = 64> : tensor<?x66xf32>
-  // expected-error@+1 {{expected rows that a program of this target can hold, got 510 columns of the latent and 33 pairs of the rope key}}
+  // expected-error@+1 {{expected rows of at most 64 equal parts of a multiple of 8 columns, at most 256, on sm_90a, got 510 columns of the latent and 33 pairs of the rope key}}
   %new = mla.latent_append %x, %w, %g eps 1.0 rope %t with <order = half, dim = 66, theta = 1.0e4, length = 64> into %cache, %batch
     : tensor<?x128xbf16>, tensor<576x128xbf16>, tensor<510xbf16> rope tensor<?x66xf32>
     into <page_size = 64, fields = [latent: 510, rope: 66], element = bf16, rope_order = half>, <query_len = ?>

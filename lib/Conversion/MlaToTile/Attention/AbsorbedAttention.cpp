@@ -15,6 +15,7 @@
 
 #include "Attention/HeadsOutermost.h"
 #include "Attention/PagedKernel.h"
+#include "Plan/Limits.h"
 #include "Plan/Lowerings.h"
 
 using namespace mlir;
@@ -93,10 +94,8 @@ tile::AttendOp AbsorbedKernel::emitAttend(KernelBuilder &b, ValueRange args, con
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AbsorbedAttentionOp op) {
-  int64_t width = op.getCache().getType().getKvLoraRank();
-  if (width > step.shapes.maxAccumulatorColumns)
-    return op.emitOpError("expected a kv_lora_rank of at most ")
-           << step.shapes.maxAccumulatorColumns << " on this target, got " << width;
+  if (failed(checkLatents(step, op)))
+    return failure();
   TensorRef queries = step.lookup(op.getQLat());
   if (!hasHeadsOutermost(queries) && queries.strides[0] != queries.size(1) * queries.strides[1])
     return op.emitOpError("expected queries whose heads lie together in memory");

@@ -23,6 +23,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Attention/OnlineSoftmax.h"
+#include "Plan/Limits.h"
 #include "Plan/Lowerings.h"
 #include "Plan/PagedPool.h"
 
@@ -228,10 +229,8 @@ void ExpandedKernel::launch() {
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::ExpandedAttentionOp op) {
-  int64_t width = cast<RankedTensorType>(op.getV().getType()).getShape().back();
-  if (width > step.shapes.maxAccumulatorColumns)
-    return op.emitOpError("expected values of at most ")
-           << step.shapes.maxAccumulatorColumns << " columns on this target, got " << width;
+  if (failed(checkValues(step, op, op.getV())))
+    return failure();
   ExpandedKernel(step, op).launch();
   return success();
 }

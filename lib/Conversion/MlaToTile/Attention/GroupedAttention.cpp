@@ -17,6 +17,7 @@
 #include "Attention/GroupedPrompts.h"
 #include "Attention/HeadRows.h"
 #include "Attention/PagedKernel.h"
+#include "Plan/Limits.h"
 #include "Plan/Lowerings.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -146,10 +147,8 @@ tile::AttendOp GroupedKernel::emitAttend(KernelBuilder &b, ValueRange args, cons
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::GroupedAttentionOp op) {
-  int64_t width = cast<RankedTensorType>(op.getOutput().getType()).getShape().back();
-  if (width > step.shapes.maxAccumulatorColumns)
-    return op.emitOpError("expected values of at most ")
-           << step.shapes.maxAccumulatorColumns << " columns on this target, got " << width;
+  if (failed(checkValues(step, op, op.getOutput())))
+    return failure();
   TensorRef queries = step.lookup(op.getQuery());
   if (queries.strides[0] != queries.size(1) * queries.strides[1])
     return op.emitOpError("expected queries whose heads lie together in memory");

@@ -24,6 +24,7 @@
 
 #include "Attention/HeadsOutermost.h"
 #include "Attention/OnlineSoftmax.h"
+#include "Plan/Limits.h"
 #include "Plan/Lowerings.h"
 #include "Plan/PagedPool.h"
 
@@ -431,9 +432,8 @@ void SparseKernel::launch() {
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::SparseAttentionOp op) {
-  if (int64_t width = op.getLatentWidth(); width > step.shapes.maxAccumulatorColumns)
-    return op.emitOpError("expected a kv_lora_rank of at most ")
-           << step.shapes.maxAccumulatorColumns << " on this target, got " << width;
+  if (failed(checkLatents(step, op)))
+    return failure();
   SparseKernel(step, op).launch();
   return success();
 }

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Plan/Limits.h"
 #include "Plan/PagedPool.h"
 #include "Rows/RowKernel.h"
 
@@ -78,8 +79,8 @@ void BiasAppend::launch() {
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::BiasAppendOp op) {
-  if (findRowBlock(step, step.lookup(op.getBias()).size(1)) == 0)
-    return op.emitOpError("expected rows that a program can hold, got ") << op.getBias().getType();
+  if (failed(checkRowBlock(step, op, step.lookup(op.getBias()).size(1))))
+    return failure();
   BiasAppend(step, op).launch();
   return success();
 }

@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Plan/Limits.h"
 #include "Plan/Lowerings.h"
 #include "Plan/PagedPool.h"
 #include "Plan/PositionRows.h"
@@ -136,6 +137,11 @@ void SeenKeysKernel::launch() {
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::SeenKeysOp op) {
+  if (op.getKeys() && op.getCache()) {
+    int64_t width = cast<RankedTensorType>(op.getKeys().getType()).getDimSize(1);
+    if (failed(checkRowBlock(step, op, width)))
+      return failure();
+  }
   SeenKeysKernel(step, op).launch();
   return success();
 }

@@ -24,6 +24,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Plan/Limits.h"
 #include "Plan/Lowerings.h"
 #include "Products/CodedRows.h"
 
@@ -111,6 +112,7 @@ struct Latent {
 
   LatentRows rowsOf(const RowSource &source) const { return {source, norm, target}; }
   bool canHoldRows(const TileShapes &shapes) const;
+  std::string describeRow() const;
   void emitWhole(StepLowering &step, int64_t moreThan) const;
 };
 } // namespace
@@ -122,6 +124,18 @@ bool Latent::canHoldRows(const TileShapes &shapes) const {
   if (const auto &scales = norm->output.scales; scales && scales->countAcross() > shapes.rows)
     return false;
   return shapes.canHoldRow(width) && (tailWidth == 0 || shapes.canHoldRow(tailWidth));
+}
+
+std::string Latent::describeRow() const {
+  if (!norm)
+    return llvm::formatv("{0} columns", product.columns).str();
+  int64_t width = norm->gamma.size(0);
+  std::string row =
+      llvm::formatv("{0} columns of the latent and {1} behind it", width, product.columns - width)
+          .str();
+  if (const auto &scales = norm->output.scales)
+    row += llvm::formatv(" in {0} groups of codes", scales->countAcross()).str();
+  return row;
 }
 
 void Latent::emitWhole(StepLowering &step, int64_t moreThan) const {
@@ -206,8 +220,10 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::LatentAppendOp o
   int64_t width = cast<RankedTensorType>(op.getGamma().getType()).getDimSize(0);
   int64_t pairs = op.getRope().getDim() / 2;
   if (!shapes.canHoldRow(width) || !shapes.canHoldRow(pairs))
-    return op.emitOpError("expected rows that a program of this target can hold, got ")
-           << width << " columns of the latent and " << pairs << " pairs of the rope key";
+    return refuseRow(
+        step, op,
+        llvm::formatv("{0} columns of the latent and {1} pairs of the rope key", width, pairs)
+            .str());
   Latent latent = prepareLatent(step, op);
   if (failed(checkCodes(op, latent)))
     return failure();
@@ -266,15 +282,16 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::SumPartsOp op) {
                           .Case<mla::ProjectOp, mla::LatentProjectOp, mla::LatentAppendOp>(
                               [&](auto projection) { return prepareLatent(step, projection); }));
     if (!latents.back().canHoldRows(step.shapes))
-      return inner.emitOpError("expected rows that a program of this target can hold");
+      return refuseRow(step, &inner, latents.back().describeRow());
     if (failed(checkCodes(&inner, latents.back())))
       return failure();
   }
   auto parts = static_cast<int64_t>(op.getParts());
   std::optional<Product> joint = joinAll(latents);
   if (!joint || !canSumDepth(step, *joint, parts))
-    return op.emitOpError("expected products that this target computes in ")
-           << parts << " parts of their depth";
+    return op.emitOpError("expected products that ")
+           << step.machine.chip << " computes in " << parts << " parts of their depth, got "
+           << latents.size() << " of depth " << latents.front().product.depth;
   for (OpResult result : op->getResults()) {
     Value yielded = op.getYielded(result);
     if (isa<mla::CacheType>(result.getType()))

@@ -22,6 +22,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Plan/Limits.h"
 #include "Plan/PagedPool.h"
 #include "Rows/Codes.h"
 #include "Rows/RotatedRows.h"
@@ -416,11 +417,18 @@ static bool canHold(StepLowering &step, const RotatedRows &row) {
   return step.shapes.isRowCountFixed && RotatedRow::foldedColumns(step.shapes, row) != 0;
 }
 
+static LogicalResult refuseWidths(StepLowering &step, Operation *op, const RotatedRows &row) {
+  std::string widths;
+  for (const Run &run : row.runs)
+    widths += (widths.empty() ? "runs of " : ", ") + std::to_string(run.width);
+  return refuseRow(step, op, widths + " columns");
+}
+
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::NormRopeOp op) {
   TensorRef input = step.lookup(op.getInput());
   RotatedRows row(op.getRope(), op.getOffset(), input.size(input.rank() - 1));
   if (!canHold(step, row))
-    return op.emitOpError("expected rows that a program can hold, got ") << op.getInput().getType();
+    return refuseWidths(step, op, row);
   RotatedRow(step, {.input = input,
                     .norm = normOf(step, op.getGamma(), op.getEps()),
                     .table = step.lookup(op.getTable()),
@@ -435,7 +443,7 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::RopeAppendOp op)
   TensorRef input = step.lookup(op.getInput());
   RotatedRows row(op.getRope(), op.getOffset(), input.size(1));
   if (!canHold(step, row))
-    return op.emitOpError("expected rows that a program can hold, got ") << op.getInput().getType();
+    return refuseWidths(step, op, row);
   RotatedRowSpec spec{.input = input,
                       .table = step.lookup(op.getTable()),
                       .row = row,
