@@ -191,6 +191,8 @@ static int printRun(const BenchRun &run, const Arguments &arguments) {
 static BenchOptions readOptions(const Arguments &arguments) {
   if (arguments.has("json") && arguments.has("csv"))
     throw std::runtime_error("--json and --csv exclude each other");
+  if (arguments.has("module") && !arguments.has("weights"))
+    throw std::runtime_error("option '--module' is for --weights");
   for (const char *file : {"trace", "report"})
     if (arguments.has(file))
       checkWritable(arguments.get(file, ""));

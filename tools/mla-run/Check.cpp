@@ -57,15 +57,33 @@ static CheckOptions readOptions(const Arguments &arguments) {
   options.contexts = arguments.getIntegers("context", {0, 1, 15, 16, 63, 64, 65, 300}, 0);
   if (arguments.has("query-len"))
     options.queryLen = arguments.getInteger("query-len", 1, 1);
+  if (options.batch && arguments.has("context") &&
+      static_cast<int64_t>(options.contexts.size()) > options.batch)
+    throw std::runtime_error("option '--context' has " + std::to_string(options.contexts.size()) +
+                             " contexts, expected at most one for each request of --batch=" +
+                             std::to_string(options.batch));
   options.samples = arguments.getInteger("samples", 4, 1);
   options.seed = arguments.getInteger("seed", 1, 0);
   return options;
+}
+
+/// What was asked for and would not be done.
+static void refuse(const Arguments &arguments, std::initializer_list<const char *> names,
+                   const std::string &why) {
+  for (const char *name : names)
+    if (arguments.has(name))
+      throw std::runtime_error("option '--" + std::string(name) + "' " + why);
 }
 
 static std::vector<Finding> runChecks(const Session &session, const Arguments &arguments) {
   CheckOptions options = readOptions(arguments);
   if (arguments.has("random") == arguments.has("weights"))
     throw std::runtime_error("expected either --weights=PATH or --random");
+  constexpr const char *kStored = "is for outputs that the file of --weights stores";
+  if (arguments.has("random"))
+    refuse(arguments, {"module"}, "is for --weights, not for --random");
+  if (arguments.has("random") || arguments.has("batch"))
+    refuse(arguments, {"prefill-lens"}, kStored);
   if (!hasLayers(session)) {
     if (arguments.has("weights"))
       throw std::runtime_error("the package holds no layer, so that weights have no use: --random");
@@ -76,6 +94,11 @@ static std::vector<Finding> runChecks(const Session &session, const Arguments &a
   Checkpoint file(arguments.get("weights", ""));
   ModuleNames names = findModule(file, arguments.get("module", ""));
   bool isGolden = !names.input.empty() && !names.output.empty() && !arguments.has("batch");
+  if (isGolden)
+    refuse(arguments, {"context", "query-len", "samples"},
+           "is for the reference: give --batch, too, or --random");
+  else
+    refuse(arguments, {"prefill-lens"}, kStored);
   LayerWeights weights = readLayer(session, file, names.weights, /*isRead=*/!isGolden);
   return isGolden ? checkGolden(session, weights, file, names, options)
                   : checkReference(session, weights, options);
