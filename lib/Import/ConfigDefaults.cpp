@@ -93,10 +93,12 @@ std::vector<std::string> mlac::fillDefaults(json &document, llvm::StringRef mode
   return added;
 }
 
-void mlac::explainDefaults(llvm::ArrayRef<std::string> keys, llvm::StringRef modelType,
-                           std::vector<KeyProblem> &problems) {
+void mlac::explainDefaults(llvm::ArrayRef<std::string> keys, llvm::StringRef path,
+                           llvm::StringRef modelType, std::vector<KeyProblem> &problems) {
   for (KeyProblem &problem : problems) {
-    std::string first = llvm::StringRef(problem.key).split('.').first.str();
+    llvm::StringRef key = problem.key;
+    key.consume_front(path);
+    std::string first = key.split('.').first.str();
     if (llvm::is_contained(keys, first))
       problem.message +=
           " (the file lacks " + first + ", this is " + modelType.str() + "'s default)";

@@ -26,9 +26,9 @@ namespace mlac {
 /// Of rope, whose keys have several places, what no place has. The keys that were added.
 std::vector<std::string> fillDefaults(nlohmann::json &document, llvm::StringRef modelType);
 
-/// Says of problems with such keys where their values come from.
-void explainDefaults(llvm::ArrayRef<std::string> keys, llvm::StringRef modelType,
-                     std::vector<KeyProblem> &problems);
+/// Says of problems with such keys, behind `path`, where their values come from.
+void explainDefaults(llvm::ArrayRef<std::string> keys, llvm::StringRef path,
+                     llvm::StringRef modelType, std::vector<KeyProblem> &problems);
 
 } // namespace mlac
 

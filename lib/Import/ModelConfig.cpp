@@ -393,6 +393,30 @@ static llvm::Error makeError(llvm::StringRef text, llvm::ArrayRef<KeyProblem> er
   return llvm::make_error<ConfigError>(std::move(problems));
 }
 
+/// Where a model that reads more than text has its language model's configuration, by the keys of
+/// transformers and of DeepSeek-VL2; empty where the document is one itself.
+static llvm::StringRef findLanguageModel(const json &document) {
+  if (!document.contains("num_attention_heads"))
+    for (const char *key : {"text_config", "language_config"})
+      if (auto part = document.find(key); part != document.end() && part->is_object())
+        return key;
+  return "";
+}
+
+/// Makes the document that part, with what the whole says of all weights. The paths, for errors, of
+/// the part's keys and of those of weights.
+static std::pair<std::string, std::string> takeLanguageModel(json &document, llvm::StringRef key) {
+  constexpr const char *kWeights = "quantization_config";
+  std::string path = key.str() + ".", weightsPath = path;
+  json part = document.at(key.str());
+  if (document.contains(kWeights) && !part.contains(kWeights)) {
+    part[kWeights] = document[kWeights];
+    weightsPath = "";
+  }
+  document = std::move(part);
+  return {path, weightsPath};
+}
+
 llvm::Expected<ModelConfig> mlac::parseModelConfig(llvm::StringRef text,
                                                    const ConfigOptions &options) {
   json document = json::parse(text.begin(), text.end(), nullptr,
@@ -404,10 +428,15 @@ llvm::Expected<ModelConfig> mlac::parseModelConfig(llvm::StringRef text,
         {llvm::formatv("expected a JSON object at top level, got {0}", document.type_name()).str(),
          {}}});
 
+  llvm::StringRef part = findLanguageModel(document);
+  std::string path, weightsPath;
+  if (!part.empty())
+    std::tie(path, weightsPath) = takeLanguageModel(document, part);
   std::vector<KeyProblem> errors;
-  ConfigReader root(document, "", errors);
+  ConfigReader root(document, path, errors), weights(document, weightsPath, errors);
   ModelConfig config;
-  config.text = text.str();
+  // Who reads the package knows no parts.
+  config.text = part.empty() ? text.str() : document.dump();
   config.parsing = options;
   if (const ModelType *type = readModelType(root, options.like)) {
     config.modelType = type->name.str();
@@ -434,8 +463,8 @@ llvm::Expected<ModelConfig> mlac::parseModelConfig(llvm::StringRef text,
     readNorms(root, options, config);
     readMultipliers(root, *type, config);
     if (!options.dequantisedWeights)
-      readQuantization(root, config);
-    explainDefaults(defaults, type->name, errors);
+      readQuantization(weights, config);
+    explainDefaults(defaults, path, type->name, errors);
   }
   if (!errors.empty())
     return makeError(text, errors);
