@@ -30,6 +30,14 @@ def _refuse(name, low, high, value):
     raise InvalidArgument(f"{name}expected an integer from {low} to {high}, got {value}")
 
 
+def _index(name, value):
+    """`value` as an integer; what is none is refused by `name`."""
+    try:
+        return index(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected an integer, got {value!r}") from None
+
+
 def integers(name, kind, values):
     """`values` as an array of `kind`, of at least one element; what does not fit is refused by
     `name`."""
@@ -39,7 +47,13 @@ def integers(name, kind, values):
             return (kind * len(values)).from_buffer(array.array(code, values))
         except (OverflowError, TypeError):
             pass  # said below, with the value and its place
-    values = [index(value) for value in values]
+    given = values
+    try:
+        values = [index(value) for value in given]
+    except TypeError:
+        for place, value in enumerate(given):
+            _index(f"{name}[{place}]", value)
+        raise
     low, high = limits(kind)
     if values and (min(values) < low or max(values) > high):
         place = next(i for i, value in enumerate(values) if not low <= value <= high)
@@ -52,7 +66,7 @@ class Struct(ctypes.Structure):
 
     def __setattr__(self, name, value):
         bounds = self._bounds().get(name)
-        if bounds is not None and not bounds[0] <= value <= bounds[1]:
+        if bounds is not None and not bounds[0] <= _index(name, value) <= bounds[1]:
             _refuse(f"{name}: ", *bounds, value)
         super().__setattr__(name, value)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from ._errors import Error
+from ._errors import Error, InvalidArgument
 from ._library import call
 
 H = TypeVar("H", bound="Handle")
@@ -37,20 +37,30 @@ class Handle(Unique):
     """An object of the C API that is released once."""
 
     _release: str  # name of the function that releases it
-    _value: Any  # its number in the library; None once it is closed
+    _number: Any = None  # in the library; None once it is closed
 
     def __init__(self, value: int):
-        self._value = value
+        self._number = value
+
+    @property
+    def _value(self) -> Any:
+        """Its number, for calls of the library."""
+        if self._number is None:
+            raise InvalidArgument(f"the mlac.{type(self).__name__} is closed")
+        return self._number
+
+    @property
+    def is_closed(self) -> bool:
+        return self._number is None
 
     def close(self) -> None:
         """Releases the object now; its methods fail afterwards. Twice is fine."""
-        value, self._value = getattr(self, "_value", None), None
+        value, self._number = self._number, None
         if value is not None:
             call(self._release, value)
 
     def __repr__(self):
-        is_closed = getattr(self, "_value", None) is None
-        return f"<mlac.{type(self).__name__} closed>" if is_closed else super().__repr__()
+        return f"<mlac.{type(self).__name__} closed>" if self.is_closed else super().__repr__()
 
     def __enter__(self: H) -> H:
         return self

@@ -43,6 +43,18 @@ def _step_shape(fields):
     return StepShape(ctypes.sizeof(StepShape), **fields)
 
 
+def _ids_of(sequences):
+    try:
+        return (c_uint64 * len(sequences))(*[sequence._id for sequence in sequences])
+    except (AttributeError, TypeError):
+        pass  # said here, with what it is
+    if not isinstance(sequences, (list, tuple)):
+        raise InvalidArgument(f"sequences: expected a list of mlac.Sequence, got {sequences!r}")
+    place = next(i for i, one in enumerate(sequences) if not hasattr(one, "_id"))
+    raise InvalidArgument(f"sequences[{place}]: expected a mlac.Sequence, got "
+                          f"{type(sequences[place]).__name__}")
+
+
 class Plan(Handle):
     """One step of a batch: fill, then run for every layer."""
 
@@ -74,11 +86,10 @@ class Plan(Handle):
         Raises OutOfPages, InvalidArgument or Unsupported (cascade attention:
         common_prefix_len > 0); then nothing has changed.
         """
-        if len(sequences) != len(query_lens):
-            raise InvalidArgument(f"query_lens: expected {len(sequences)} lengths, "
-                                  f"got {len(query_lens)}")
-        count = len(sequences)
-        ids = (c_uint64 * count)(*[sequence._id for sequence in sequences])
+        ids = _ids_of(sequences)
+        count = len(ids)
+        if count != len(query_lens):
+            raise InvalidArgument(f"query_lens: expected {count} lengths, got {len(query_lens)}")
         lens = integers("query_lens", c_int32, query_lens)
         batch = Batch(ctypes.sizeof(Batch), count, ids, lens, common_prefix_len)
         name = function.encode() if function is not None else None

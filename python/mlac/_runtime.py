@@ -114,6 +114,8 @@ class Device(Handle):
     _release = "mla_device_close"
 
     def __init__(self, name: str = "cpu", threads: int = 0):
+        if not isinstance(name, str):
+            raise InvalidArgument(f"name: expected cpu, cuda or cuda:N, got {name!r}")
         super().__init__(
             call_out("mla_device_open", c_void_p, name.encode(), threads))
 
@@ -392,11 +394,18 @@ class Sequence(Unique):
 
     def __init__(self, engine: Engine, id: int | None = None):
         self._engine = engine
-        self._id: Any = None
-        self._id = id or call_out("mla_sequence_create", c_uint64, engine._value)
+        self._number: int = 0  # in the library; 0 once it is freed
+        self._number = id or call_out("mla_sequence_create", c_uint64, engine._value)
+
+    @property
+    def _id(self) -> int:
+        """Its number, for calls of the library."""
+        if not self._number:
+            raise InvalidArgument("the mlac.Sequence was freed")
+        return self._number
 
     def _describe(self):
-        if not self._id:
+        if not self._number:
             return "freed"
         return f"{self._id:#x}, {len(self)} tokens, pages {self.pages}"
 
@@ -439,11 +448,11 @@ class Sequence(Unique):
 
     def free(self) -> None:
         """Gives the pages back; the sequence is unusable afterwards."""
-        value, self._id = self._id, 0
+        value, self._number = self._id, 0
         call("mla_sequence_free", self._engine._value, value)
 
     def __del__(self):
-        if self._id and self._engine._value is not None:
+        if self._number and not self._engine.is_closed:
             try:
                 self.free()
             except Exception:  # the engine may be gone

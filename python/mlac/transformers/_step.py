@@ -95,7 +95,7 @@ class Runner:
             yield
 
     def check_live(self) -> None:
-        if self.engine._value is None:
+        if self.engine.is_closed:
             raise WrongState("the model was unpatched: its caches ended with its engine")
 
     def stream(self) -> Any:
