@@ -11,7 +11,8 @@ from ctypes import byref, c_char_p, c_int64, c_void_p
 from typing import Any
 
 from . import _arrays
-from ._checked import integers
+from ._checked import integers, text
+from ._errors import InvalidArgument
 from . import _library
 from ._library import call, call_out, library
 from ._types import Array, Info, Ints
@@ -39,7 +40,7 @@ class CacheLayout:
 
     def __init__(self, format: str, *, dtype: str | None = None, scale_rule: str | None = None,
                  **fields: Any):
-        self._format = format.encode()
+        self._format = text("format", format)
         self._layout = _library.CacheLayout()
         library.mla_cache_layout_init(byref(self._layout), self._format)
         known = {name for name, *_ in _library.CacheLayout._fields_}
@@ -47,6 +48,9 @@ class CacheLayout:
             if name not in known - {"struct_bytes", "format", "dtype", "scale_rule"}:
                 raise TypeError(f"CacheLayout has no argument '{name}'")
             if name == "columns":
+                if len(value) > 2:
+                    raise InvalidArgument("columns: expected those of at most 2 fields of a row, "
+                                          f"got {len(value)}")
                 value = (c_int64 * 2)(*integers("columns", c_int64, value))
             setattr(self._layout, name, value)
         if scale_rule not in _SCALE_RULES:

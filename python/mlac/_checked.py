@@ -61,6 +61,20 @@ def integers(name, kind, values):
     return (kind * max(len(values), 1))(*values)
 
 
+def lengths(count, **lists):
+    """Refuses, by its name, a list that has not `count` elements: the library reads as many."""
+    for name, values in lists.items():
+        if len(values) != count:
+            raise InvalidArgument(f"{name}: expected {count} elements, got {len(values)}")
+
+
+def text(name, value):
+    """`value` as the library takes texts; what is none is refused by `name`."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: expected a str, got {value!r}")
+    return value.encode()
+
+
 class Struct(ctypes.Structure):
     """A structure whose integers are compared with their fields' limits when they are set."""
 

@@ -10,7 +10,7 @@ import os
 from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 from typing import TYPE_CHECKING
 
-from ._checked import integers
+from ._checked import integers, lengths, text
 from ._handle import Handle, address_of
 from ._library import CacheAppendBatch, CacheCounters, CacheOptions, CachePool, PageCopy
 from ._library import call, call_out, library
@@ -43,13 +43,13 @@ class Cache(Handle):
         options.max_seq_len = max_seq_len
         options.num_pools = len(pools)
         options.pools = natives
-        options.format = format.encode() if format is not None else None
+        options.format = text("format", format) if format is not None else None
         super().__init__(call_out("mla_cache_create", c_void_p, byref(options)))
 
     @staticmethod
     def _pool(name, num_pages, page_rows, tokens_per_row=1, window_tokens=0,
               watermark_pages=0):
-        return CachePool(name.encode(), num_pages, page_rows, tokens_per_row,
+        return CachePool(text("name", name), num_pages, page_rows, tokens_per_row,
                          window_tokens, watermark_pages)
 
     @classmethod
@@ -104,7 +104,9 @@ class Cache(Handle):
 
         All or nothing; OutOfPages changes nothing. Make `take_copies` before writing.
         """
-        n, total = len(sequences), sum(max(count, 0) for count in counts)
+        n = len(sequences)
+        lengths(n, positions=positions, counts=counts)
+        total = sum(max(count, 0) for count in counts)
         batch = CacheAppendBatch(
             ctypes.sizeof(CacheAppendBatch), n, integers("sequences", c_uint64, sequences),
             integers("positions", c_int64, positions), integers("counts", c_int32, counts))

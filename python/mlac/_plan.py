@@ -12,7 +12,7 @@ from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 from typing import TYPE_CHECKING, Any
 
 from . import _arrays
-from ._checked import integers
+from ._checked import integers, text
 from ._errors import Error, InvalidArgument, WrongState
 from ._handle import Handle, address_of
 from ._library import (
@@ -92,7 +92,7 @@ class Plan(Handle):
             raise InvalidArgument(f"query_lens: expected {count} lengths, got {len(query_lens)}")
         lens = integers("query_lens", c_int32, query_lens)
         batch = Batch(ctypes.sizeof(Batch), count, ids, lens, common_prefix_len)
-        name = function.encode() if function is not None else None
+        name = text("function", function) if function is not None else None
         if shape is None:
             call("mla_step_plan", self._value, byref(batch), name, address_of(stream))
         else:
@@ -131,7 +131,7 @@ class Plan(Handle):
         if on_device:
             self._device_arrays = (block_table, slot_mapping, pools)
         sizes = _step_shape(shape) if shape is not None else None
-        name = function.encode() if function is not None else None
+        name = text("function", function) if function is not None else None
         call("mla_step_plan_tables", self._value, byref(batch), name, sizes and byref(sizes),
              address_of(stream))
         self._sequences = ()
@@ -163,7 +163,7 @@ class Plan(Handle):
             table.address, table.shape[1], slots.address, views["positions"].address, others,
             len(pools))
         self._device_arrays = (seq_lens, block_table, slot_mapping, positions, pools)
-        name = function.encode() if function is not None else None
+        name = text("function", function) if function is not None else None
         call("mla_step_plan_device", self._value, byref(batch), name, address_of(stream))
         self._sequences = ()
 
@@ -287,7 +287,7 @@ class Plan(Handle):
 
     def dim(self, name: str) -> int:
         """A named size of the filled plan; see _step_sizes.DIMS."""
-        return call_out("mla_plan_dim", c_int64, self._value, name.encode())
+        return call_out("mla_plan_dim", c_int64, self._value, text("name", name))
 
     @property
     def dims(self) -> dict[str, int]:
@@ -303,7 +303,7 @@ class Plan(Handle):
         """The same without a copy: a ctypes array, valid until the plan is filled
         again."""
         dtype, elements, data = ctypes.c_int(), c_int64(), c_void_p()
-        call("mla_plan_metadata", self._value, name.encode(), byref(dtype),
+        call("mla_plan_metadata", self._value, text("name", name), byref(dtype),
              byref(elements), byref(data))
         is_wide = _arrays.DTYPES[dtype.value] == "i64"
         kind = (c_int64 if is_wide else c_int32) * elements.value

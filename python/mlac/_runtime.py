@@ -15,6 +15,7 @@ from ctypes import byref, c_char_p, c_float, c_int32, c_int64, c_uint64, c_void_
 from typing import Any
 
 from . import _arrays, _pools, _weights
+from ._checked import text
 from ._errors import InvalidArgument
 from ._handle import Handle, Unique, address_of
 from ._library import ALLOW_EXTRA_TENSORS, AllReduce, CachePart, CacheStats, EngineOptions
@@ -114,10 +115,8 @@ class Device(Handle):
     _release = "mla_device_close"
 
     def __init__(self, name: str = "cpu", threads: int = 0):
-        if not isinstance(name, str):
-            raise InvalidArgument(f"name: expected cpu, cuda or cuda:N, got {name!r}")
         super().__init__(
-            call_out("mla_device_open", c_void_p, name.encode(), threads))
+            call_out("mla_device_open", c_void_p, text("name", name), threads))
 
     def _describe(self):
         info = self.info
@@ -242,7 +241,7 @@ class Engine(Handle):
                          allow_extra: bool = False) -> None:
         """Binds every weight of one layer from PREFIX + name; all or nothing."""
         call("mla_engine_bind_safetensors", self._value, layer, _encode(path),
-             prefix.encode(), ALLOW_EXTRA_TENSORS if allow_extra else 0)
+             text("prefix", prefix), ALLOW_EXTRA_TENSORS if allow_extra else 0)
 
     def bind_checkpoint(self, checkpoint: Checkpoint | Path, attention: int | None = None,
                         layer: int | None = None, allow_extra: bool = False,
@@ -365,7 +364,7 @@ class Engine(Handle):
 
         With split_ckv_kpe, latent and rope are FlashInfer's ckv_cache and kpe_cache."""
         view = CachePart()
-        call("mla_cache_part_of", self._value, layer, pool, part.encode(), byref(view))
+        call("mla_cache_part_of", self._value, layer, pool, text("part", part), byref(view))
         dtype = _arrays.DTYPES[view.dtype]
         typestr, item = _TYPESTRS[dtype], _arrays.ITEM_BYTES[dtype]
         memory = _Memory(self, self.is_cuda, view.data,

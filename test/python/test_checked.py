@@ -42,6 +42,17 @@ class CheckedTest(unittest.TestCase):
         self.assertEqual(mlac.arrange_batch([2 ** 31 - 1, 1]).order, (1, 0))
         self.assertEqual(mlac.arrange_batch(array.array("q", [5, 1])).num_decodes, 1)
 
+    def test_lists_of_other_lengths(self):
+        """The library would read behind the shorter one's end."""
+        other = self.cache.sequence()
+        with self.refused("counts: expected 2 elements, got 1$"):
+            self.cache.append([self.sequence, other], [0, 0], [1])
+        with self.refused("positions: expected 2 elements, got 3$"):
+            self.cache.append([self.sequence, other], [0, 0, 0], [1, 1])
+        self.assertEqual((self.cache.length(self.sequence), self.cache.length(other)), (0, 0))
+        with self.refused("columns: expected those of at most 2 fields of a row, got 3$"):
+            mlac.CacheLayout("mla_f32", columns=(512, 64, 3))
+
     def test_fields(self):
         with self.refused(f"num_pages: expected an integer {INT64}, got {2 ** 65}$"):
             mlac.Cache([{"name": "latent", "num_pages": 2 ** 65, "page_rows": 4}], 16)

@@ -335,8 +335,10 @@ class RuntimeTest(unittest.TestCase):
         self.assertEqual(len(sequence), 0)
         with self.assertRaisesRegex(TypeError, "max_seq_len: expected an integer, got 'x'"):
             mlac.Engine(self.package, self.device, max_seq_len="x")
-        with self.assertRaisesRegex(ValueError, "name: expected cpu, cuda or cuda:N, got 3"):
+        with self.assertRaisesRegex(TypeError, "name: expected a str, got 3"):
             mlac.Device(3)
+        with self.assertRaisesRegex(TypeError, "function: expected a str, got 3"):
+            self.plan.fill([sequence], [1], function=3)
 
     @unittest.skipUnless(numpy, "NumPy is not installed")
     def test_numpy(self):

@@ -34,6 +34,12 @@ class PatchTest(unittest.TestCase):
         if hasattr(model, "model"):
             self.assertNotIn("forward", model.model.__dict__)
 
+    def test_what_is_no_model(self):
+        for wrong, kind in ((None, "NoneType"), ({}, "dict"), ("DeepSeek-V3", "str")):
+            with self.assertRaisesRegex(mlac.InvalidArgument,
+                                        f"model: expected a torch.nn.Module, got {kind}"):
+                mlac.transformers.patch(wrong)
+
     def test_other_attention(self):
         config = AutoConfig.for_model("llama", vocab_size=9, hidden_size=16, num_hidden_layers=1,
                                       intermediate_size=16, num_attention_heads=2)

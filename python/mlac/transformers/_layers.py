@@ -23,6 +23,8 @@ _MARK = "kv_a_proj_with_mqa"
 
 def find_decoder(model: torch.nn.Module) -> Any:
     """The module that runs the layers; of a model with parts, the language model's."""
+    if not isinstance(model, torch.nn.Module):
+        raise InvalidArgument(f"model: expected a torch.nn.Module, got {type(model).__name__}")
     for module in model.modules():
         layers = getattr(module, "layers", None)
         if isinstance(layers, torch.nn.ModuleList) and find_attentions(module):
