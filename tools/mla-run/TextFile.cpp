@@ -66,6 +66,8 @@ static mode_t defaultMode() {
 }
 
 void mlac::run::checkWritable(const std::string &path) {
+  if (path.empty())
+    fail("''", ENOENT);
   if (isSpecial(path)) {
     if (fs::is_directory(path))
       fail(path, EISDIR);
