@@ -17,6 +17,7 @@
 #include "mla/Package/ModelDescription.h"
 
 #include "mla/Dialect/Mla/IR/WeightScales.h"
+#include "mla/Dialect/Mla/Transforms/CodeTiles.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 #include "mla/Machine/TargetDescription.h"
 
@@ -353,7 +354,7 @@ StringRef mlac::getModelStem(StringRef path) {
 }
 
 /// A folder as Hugging Face publishes models has its configuration under this name.
-static std::string getModelFile(StringRef path) {
+std::string mlac::getModelFile(StringRef path) {
   if (!llvm::sys::fs::is_directory(path))
     return path.str();
   SmallString<128> file(path);
@@ -372,6 +373,19 @@ static std::string describeStrategy(ArrayRef<int64_t> block) {
   if (block == ArrayRef<int64_t>({1, 0}))
     return "channel";
   return "block of " + llvm::utostr(block[0]) + " x " + llvm::utostr(block[1]);
+}
+
+/// What was asked for, and is not done for any weight.
+static void warnOfNoCodes(ModuleOp module, ArrayRef<int64_t> block) {
+  bool keepsCodes =
+      module.walk([](mla::ScaledWeightOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  if (!keepsCodes)
+    module.emitWarning("--keep-codes keeps no weight: products read codes of matrices of a "
+                       "multiple of ")
+        << mla::kCodeTileRows << " rows and of " << mla::kScaledDepth
+        << " columns, with scales of the tensor, of rows, or of blocks of one row or a multiple of "
+        << mla::kCodeTileRows << " by " << mla::kScaledDepth << " columns; here are scales of "
+        << describeStrategy(block) << ", and weights are dequantised when they are bound";
 }
 
 /// Weights that are folded ahead into others stay in the activations' type.
@@ -396,7 +410,11 @@ static LogicalResult keepCodes(ModuleOp module, const CompileOptions &options) {
   passes.addPass(mla::createMlaKeepCodes(keep));
   if (hasBoth)
     passes.addPass(mla::createMlaQuantizeActivations({.group = block[1]}));
-  return passes.run(module);
+  if (failed(passes.run(module)))
+    return failure();
+  if (options.keepCodes != CodesUse::Auto)
+    warnOfNoCodes(module, block);
+  return success();
 }
 
 /// Absorbed weights become codes in the blocks of a checkpoint's.

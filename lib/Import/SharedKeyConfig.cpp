@@ -203,9 +203,12 @@ void mlac::readSharedKeys(const ConfigReader &root, const ConfigOptions &options
                           ModelConfig &config) {
   SharedKeyParams &shared = config.sharedKeys.emplace();
   config.numLayers = root.requireInteger("num_hidden_layers", 1, kMaxDim);
-  if (options.layer < 0)
+  // Those that predict several tokens come behind the others.
+  int64_t last =
+      config.numLayers - 1 + root.integer("num_nextn_predict_layers", 0, kMaxDim).value_or(1);
+  if (options.layer < 0 || options.layer > last)
     root.error("num_hidden_layers",
-               llvm::formatv("--layer={0}, expected at least 0", options.layer).str());
+               llvm::formatv("--layer={0}, expected 0 to {1}", options.layer, last).str());
   else
     shared.every = readEvery(root, options.layer, config.numLayers);
   readWidths(root, config);

@@ -536,16 +536,23 @@ bool mlac::readInvocation(int argc, char **argv, Invocation &invocation) {
 // What was loaded
 //===----------------------------------------------------------------------===//
 
-/// Whether all caches have rows of --row-width, if that is given.
+/// Whether all caches of latents have rows of --row-width, if that is given. Those of an indexer's
+/// keys and of compressors lie beside them.
 static bool checkRowWidth(mlir::ModuleOp module) {
+  bool hasLatents = rowWidth == 0;
   for (auto function : module.getOps<mlir::func::FuncOp>())
-    for (mlir::Type type : function.getArgumentTypes())
-      if (auto cache = llvm::dyn_cast<mlir::mla::CacheType>(type);
-          cache && rowWidth != 0 && cache.getRowWidth() != rowWidth)
+    for (mlir::Type type : function.getArgumentTypes()) {
+      auto cache = llvm::dyn_cast<mlir::mla::CacheType>(type);
+      if (rowWidth == 0 || !cache || cache.getKvLoraRank() == 0)
+        continue;
+      hasLatents = true;
+      if (cache.getRowWidth() != rowWidth)
         return fail("--row-width: expected cache rows of " + llvm::Twine(rowWidth.getValue()) +
                     " elements, got " + llvm::Twine(cache.getKvLoraRank()) + " + " +
                     llvm::Twine(cache.getQkRopeHeadDim()));
-  return true;
+    }
+  return hasLatents ||
+         fail("--row-width is for caches of latents: the model's have keys and values");
 }
 
 /// Whether --form has an attention to decide about; auto decides nothing.
@@ -557,4 +564,20 @@ static bool checkForm(mlir::ModuleOp module) {
   return fits || fail("--form: no attention of the module leaves its form open");
 }
 
-bool mlac::checkModule(mlir::ModuleOp module) { return checkRowWidth(module) && checkForm(module); }
+/// Whether options of latents have an attention that they are for.
+static bool checkLatents(mlir::ModuleOp module) {
+  auto hasForm = [](mlir::mla::AttentionOp) { return mlir::WalkResult::interrupt(); };
+  if (module.walk(hasForm).wasInterrupted())
+    return true;
+  for (auto [name, isGiven] : {std::pair("absorb", absorb != mlir::mla::AbsorbMode::Online),
+                               {"mixed", mixed != mlir::mla::SharePrefixMode::Never},
+                               {"expand-from", expandFrom != 0}})
+    if (isGiven)
+      return fail("--" + llvm::Twine(name) +
+                  " does not apply: no attention of the model has latents whose form is open");
+  return true;
+}
+
+bool mlac::checkModule(mlir::ModuleOp module) {
+  return checkRowWidth(module) && checkForm(module) && checkLatents(module);
+}

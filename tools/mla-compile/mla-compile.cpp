@@ -22,6 +22,7 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/InitLLVM.h"
 
@@ -97,21 +98,33 @@ static bool writeLevel(mlir::ModuleOp module, const Invocation &invocation, Stag
   return done || fail(error);
 }
 
-/// What cannot be written is found before the work is done.
+/// Whether both names are of one file that is there; what is no regular file can be read and
+/// written.
+static bool isSameFile(llvm::StringRef path, llvm::StringRef other) {
+  return llvm::sys::fs::is_regular_file(path) && llvm::sys::fs::equivalent(path, other);
+}
+
+/// What cannot be written is found before the work is done, and that an input would be replaced.
 static bool checkFiles(const Invocation &invocation) {
   const CompileOptions &options = invocation.options;
   if (invocation.simulation)
     return true;
+  const std::string inputs[] = {getModelFile(invocation.input), options.archiveConfig};
   // A folder of one file per kernel is made where it is not there.
   std::string output = isBinaryLevel(invocation.level) ? "" : invocation.output;
   for (const auto &[option, path] : {std::pair("", output),
                                      {"--explain: ", invocation.explanation},
                                      {"--write-weights: ", options.weightsFile},
                                      {"--partial: ", options.regionsFile},
-                                     {"--cached: ", options.cachedFile}})
-    if (!path.empty() && path != kStandardOutput)
-      if (llvm::Error error = checkWritable(path))
-        return fail(option + llvm::toString(std::move(error)));
+                                     {"--cached: ", options.cachedFile}}) {
+    if (path.empty() || path == kStandardOutput)
+      continue;
+    for (const std::string &read : inputs)
+      if (isSameFile(path, read))
+        return fail(option + std::string("cannot write '") + path + "': it is an input");
+    if (llvm::Error error = checkWritable(path))
+      return fail(option + llvm::toString(std::move(error)));
+  }
   return true;
 }
 

@@ -24,6 +24,8 @@ bool isModuleFile(llvm::StringRef path);
 bool isConfigFile(llvm::StringRef path);
 /// Whether the file is a torch.export archive.
 bool isArchiveFile(llvm::StringRef path);
+/// The file that is read of a model: of a folder its config.json.
+std::string getModelFile(llvm::StringRef path);
 /// A name without the extension of a front end.
 llvm::StringRef getModelStem(llvm::StringRef path);
 

@@ -93,7 +93,8 @@ TEST(SharedKeysError, V4_46_NamesKeysAndLimits) {
             "rope_scaling.type = \"longrope\": expected default or yarn for this model type");
   EXPECT_EQ(error({{"sliding_window", nullptr}}),
             "sliding_window is missing: expected an integer from 1 to 2147483647");
-  EXPECT_EQ(error(json::object(), -1), "num_hidden_layers = 43: --layer=-1, expected at least 0");
+  EXPECT_EQ(error(json::object(), -1), "num_hidden_layers = 43: --layer=-1, expected 0 to 43");
+  EXPECT_EQ(error(json::object(), 44), "num_hidden_layers = 43: --layer=44, expected 0 to 43");
 }
 
 TEST(SharedKeysError, V4_43_RanksShareGroups) {

@@ -14,9 +14,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "CodeTiles.h"
 #include "LayerShape.h"
 #include "mla/Dialect/Mla/IR/WeightScales.h"
+#include "mla/Dialect/Mla/Transforms/CodeTiles.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

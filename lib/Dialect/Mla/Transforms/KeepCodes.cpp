@@ -11,9 +11,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "CodeTiles.h"
 #include "mla/Analysis/ProductCost.h"
 #include "mla/Dialect/Mla/IR/WeightScales.h"
+#include "mla/Dialect/Mla/Transforms/CodeTiles.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

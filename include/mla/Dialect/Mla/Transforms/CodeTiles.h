@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MLAC_LIB_DIALECT_MLA_TRANSFORMS_CODETILES_H
-#define MLAC_LIB_DIALECT_MLA_TRANSFORMS_CODETILES_H
+#ifndef MLA_DIALECT_MLA_TRANSFORMS_CODETILES_H
+#define MLA_DIALECT_MLA_TRANSFORMS_CODETILES_H
 
 #include "mla/Machine/TileShapes.h"
 
@@ -33,4 +33,4 @@ inline bool canScaleTiles(llvm::ArrayRef<int64_t> block) {
 
 } // namespace mlir::mla
 
-#endif // MLAC_LIB_DIALECT_MLA_TRANSFORMS_CODETILES_H
+#endif // MLA_DIALECT_MLA_TRANSFORMS_CODETILES_H
