@@ -21,6 +21,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/InterleavedRange.h"
 
 using namespace mlir;
 using namespace mlac;
@@ -41,7 +42,10 @@ static LogicalResult addTensor(Operation *op, std::vector<std::unique_ptr<packag
       continue;
     if (tensor->dtype == *dtype && ArrayRef<int64_t>(tensor->shape) == shape)
       return success();
-    return op->emitError("tensor '") << name << "' has two different shapes or element types";
+    return op->emitError("tensor '")
+           << name << "' has two types: " << package::EnumNameDataType(tensor->dtype) << " ["
+           << llvm::interleaved(tensor->shape) << "] and " << package::EnumNameDataType(*dtype)
+           << " [" << llvm::interleaved(shape) << "]";
   }
   auto tensor = std::make_unique<package::TensorT>();
   tensor->name = name.str();

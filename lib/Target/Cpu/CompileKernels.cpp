@@ -183,8 +183,9 @@ static LogicalResult collectKernels(ModuleOp module, std::vector<CpuKernelInfo> 
       continue;
     uint64_t bytes = scratch.getInt();
     if (bytes > kMaxCpuScratchBytes)
-      return function.emitError("needs ")
-             << bytes << " bytes of scratch, more than the limit of " << kMaxCpuScratchBytes;
+      return function.emitError("kernel '")
+             << function.getSymName() << "': needs " << bytes
+             << " bytes of scratch, more than the limit of " << kMaxCpuScratchBytes;
     kernels.push_back({function.getSymName().str(), bytes});
   }
   return success();

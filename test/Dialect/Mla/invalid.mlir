@@ -74,7 +74,7 @@ func.func private @cache_v5_section(!mla.cache<page_size = 64, fields = [latent:
 
 // -----
 
-// expected-error @+1 {{expected scale_rule raw: the format has no groups of scales}}
+// expected-error @+1 {{expected scale_rule raw, got power_of_two: cache format mla_fp8_tensor has no groups of scales}}
 func.func private @cache_v6(!mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = half, format = "mla_fp8_tensor", scale_rule = power_of_two>)
 
 // -----

@@ -98,6 +98,8 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AbsorbedAttentio
     return failure();
   TensorRef queries = step.lookup(op.getQLat());
   if (!hasHeadsOutermost(queries) && queries.strides[0] != queries.size(1) * queries.strides[1])
-    return op.emitOpError("expected queries whose heads lie together in memory");
+    return op.emitOpError("expected queries whose heads lie together in memory, got ")
+           << queries.size(1) << " heads " << queries.strides[1] << " apart of tokens "
+           << queries.strides[0] << " apart";
   return AbsorbedKernel(step, op).launch();
 }

@@ -189,7 +189,8 @@ LogicalResult StepLowering::requestMerge(Operation *user, ArrayRef<int64_t> form
                                          int64_t programs) {
   std::optional<ArrayRef<int64_t>> before = work.getMergeForms();
   if (before && *before != forms)
-    return user->emitOpError("expected all attentions of a step to merge alike");
+    return user->emitOpError("expected all attentions of a step to merge alike, by [")
+           << *before << "], got [" << forms << "]";
   work.setMergeForms(forms);
   work.setMergePrograms(programs);
   return success();

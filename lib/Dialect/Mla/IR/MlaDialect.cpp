@@ -152,7 +152,9 @@ LogicalResult CacheType::verify(function_ref<InFlightDiagnostic()> emitError, in
     return failure();
   bool hasGroups = !format.empty() && cache::findFormat(format)->scaleGroup > 0;
   if (rule != ScaleRule::Raw && !hasGroups) // (V6)
-    return emitError() << "expected scale_rule raw: the format has no groups of scales";
+    return emitError() << "expected scale_rule raw, got " << stringifyScaleRule(rule) << ": "
+                       << (format.empty() ? "a cache without a format" : "cache format ") << format
+                       << " has no groups of scales";
   if (hasGroups && rule != ScaleRule::PowerOfTwo &&
       cache::hasExponents(*cache::findFormat(format))) // (V5)
     return emitError() << "expected scale_rule power_of_two: scales of cache format " << format

@@ -159,8 +159,10 @@ void AllocateSharedMemory::setPlaces(ArrayRef<Piece> pieces, int64_t barriers) {
 }
 
 void AllocateSharedMemory::reportOverflow(ArrayRef<Piece> pieces, int64_t total) {
-  InFlightDiagnostic diag = getOperation().emitOpError("needs ")
-                            << total << " bytes of shared memory, more than the limit of "
+  KernelOp kernel = getOperation();
+  InFlightDiagnostic diag = emitError(kernel.getLoc())
+                            << "kernel '" << kernel.getSymName() << "': needs " << total
+                            << " bytes of shared memory, more than the limit of "
                             << kMaxSharedBytes;
   for (const Piece &piece : pieces)
     diag.attachNote(piece.op->getLoc())

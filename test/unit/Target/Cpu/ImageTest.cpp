@@ -40,7 +40,7 @@ TEST(CpuImage, ScratchIsLimited) {
   // A tile for the load and one for the store, 4 KiB a row.
   EXPECT_EQ(diagnosticsOf(substitute(kExp, {{"M", "512"}})), "");
   EXPECT_EQ(diagnosticsOf(substitute(kExp, {{"M", "513"}})),
-            "needs 4202496 bytes of scratch, more than the limit of 4194304\n");
+            "kernel 'exp': needs 4202496 bytes of scratch, more than the limit of 4194304\n");
 }
 
 TEST(CpuImage, UnknownCpuIsRefused) {
