@@ -454,8 +454,11 @@ def cached(module: Any, example: Any = (), info: SequenceInfo | None = None, *,
     """
     import torch
 
-    if info is None:
-        raise InvalidArgument("info: expected a SequenceInfo, whose batch and pages are used")
+    from .sequence_info import SequenceInfo
+
+    if not isinstance(info, SequenceInfo):
+        raise InvalidArgument("info: expected a SequenceInfo, whose batch and pages are used, got "
+                              f"{type(info).__name__}")
     if attention is not None:
         from .attention import AttentionRegistry
 

@@ -32,8 +32,11 @@ def _config_of(module: Any, config: Any) -> str:
 
 
 def _dtype_of(program: Any) -> str | None:
-    """--dtype of the module's parameters; None where mla-compile has none for it."""
+    """--dtype of the module's parameters; None where mla-compile has none for them together."""
     types = {str(value.dtype) for value in program.state_dict.values()}
+    if types == {"torch.float64"}:  # no package has it, and nobody asked for less
+        raise InvalidArgument("module: weights of float64, expected bfloat16, float16 or float32: "
+                              "convert it, as module.float() does")
     return _DTYPES.get(types.pop()) if len(types) == 1 else None
 
 

@@ -332,6 +332,12 @@ class ModelTest(CachedModels, unittest.TestCase):
         with torch.no_grad():
             torch.testing.assert_close(torch.cat(parts, 1), layer(x), atol=1e-5, rtol=1e-5)
 
+    def test_D46_what_is_no_info(self):
+        for wrong, kind in ((None, "NoneType"), (3, "int")):
+            with self.assertRaisesRegex(mlac.InvalidArgument, "info: expected a SequenceInfo, whose "
+                                        f"batch and pages are used, got {kind}"):
+                mlac.cached(torch.nn.Linear(4, 4), (torch.zeros(1, 4),), wrong)
+
     def test_D46_refusals_of_descriptors(self):
         model = self.make_model("llama", TINY, "sdpa")
         info = SequenceInfo(max_seq_len=32, max_batch_size=3, page_size=4)

@@ -254,6 +254,10 @@ class ExportTest(unittest.TestCase):
             mlac.export(torch.nn.Linear(4, 4), (torch.zeros(1, 4),))
         with self.assertRaisesRegex(mlac.InvalidArgument, "module: expected .*, got function"):
             mlac.export(grouped_llama)
+        # It was computed in bf16.
+        with self.assertRaisesRegex(mlac.InvalidArgument, "module: weights of float64, expected "
+                                    "bfloat16, float16 or float32"):
+            mlac.export(torch.nn.Linear(4, 4).double(), (torch.zeros(1, 4).double(),))
 
     def test_E7_module_stays_as_it_was(self):
         case = deepseek_v3()
