@@ -16,7 +16,6 @@
 #include "mla/Driver/Emit.h"
 #include "mla/Driver/LoadModel.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -496,6 +495,7 @@ static bool readInvocation(Invocation &invocation) {
     return fail("-o -: a package is binary, and standard output is a terminal");
   invocation.level = level;
   invocation.namesLayer = layer.getNumOccurrences() > 0;
+  invocation.rowWidth = rowWidth;
   invocation.wantsTiming = timing;
   bool hasName = !output.empty() && output != kStandardOutput;
   std::string named = hasName ? output.getValue() : getDefaultOutput(invocation.input);
@@ -530,54 +530,4 @@ bool mlac::readInvocation(int argc, char **argv, Invocation &invocation) {
   cl::SetVersionPrinter([](llvm::raw_ostream &stream) { stream << getCompilerVersion() << "\n"; });
   cl::ParseCommandLineOptions(argc, argv, kOverview);
   return ::readInvocation(invocation);
-}
-
-//===----------------------------------------------------------------------===//
-// What was loaded
-//===----------------------------------------------------------------------===//
-
-/// Whether all caches of latents have rows of --row-width, if that is given. Those of an indexer's
-/// keys and of compressors lie beside them.
-static bool checkRowWidth(mlir::ModuleOp module) {
-  bool hasLatents = rowWidth == 0;
-  for (auto function : module.getOps<mlir::func::FuncOp>())
-    for (mlir::Type type : function.getArgumentTypes()) {
-      auto cache = llvm::dyn_cast<mlir::mla::CacheType>(type);
-      if (rowWidth == 0 || !cache || cache.getKvLoraRank() == 0)
-        continue;
-      hasLatents = true;
-      if (cache.getRowWidth() != rowWidth)
-        return fail("--row-width: expected cache rows of " + llvm::Twine(rowWidth.getValue()) +
-                    " elements, got " + llvm::Twine(cache.getKvLoraRank()) + " + " +
-                    llvm::Twine(cache.getQkRopeHeadDim()));
-    }
-  return hasLatents ||
-         fail("--row-width is for caches of latents: the model's have keys and values");
-}
-
-/// Whether --form has an attention to decide about; auto decides nothing.
-static bool checkForm(mlir::ModuleOp module) {
-  bool fits = form == mlir::mla::Form::Auto;
-  module.walk([&](mlir::mla::AttentionOp attention) {
-    fits |= attention.getForm() == mlir::mla::Form::Auto || attention.getForm() == form;
-  });
-  return fits || fail("--form: no attention of the module leaves its form open");
-}
-
-/// Whether options of latents have an attention that they are for.
-static bool checkLatents(mlir::ModuleOp module) {
-  auto hasForm = [](mlir::mla::AttentionOp) { return mlir::WalkResult::interrupt(); };
-  if (module.walk(hasForm).wasInterrupted())
-    return true;
-  for (auto [name, isGiven] : {std::pair("absorb", absorb != mlir::mla::AbsorbMode::Online),
-                               {"mixed", mixed != mlir::mla::SharePrefixMode::Never},
-                               {"expand-from", expandFrom != 0}})
-    if (isGiven)
-      return fail("--" + llvm::Twine(name) +
-                  " does not apply: no attention of the model has latents whose form is open");
-  return true;
-}
-
-bool mlac::checkModule(mlir::ModuleOp module) {
-  return checkRowWidth(module) && checkForm(module) && checkLatents(module);
 }

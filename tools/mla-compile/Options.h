@@ -27,7 +27,8 @@ struct Invocation {
   std::optional<SimulateOptions> simulation;
   std::string explanation; ///< file of --explain; empty: none
   std::string level;
-  bool namesLayer; ///< else all kinds of layers are meant
+  bool namesLayer;  ///< else all kinds of layers are meant
+  int64_t rowWidth; ///< of caches of latents; 0: any
   bool wantsTiming, wantsScheduleReport;
   llvm::raw_ostream *reports;
   CompileOptions options;
@@ -38,8 +39,8 @@ struct Invocation {
 /// names option, value and limit was printed.
 bool readInvocation(int argc, char **argv, Invocation &invocation);
 
-/// Whether a loaded module is what the options expect, before it is compiled.
-bool checkModule(mlir::ModuleOp module);
+/// Whether a loaded module is what the options expect, before it is compiled; CheckModule.cpp.
+bool checkModule(mlir::ModuleOp module, const Invocation &invocation);
 
 } // namespace mlac
 

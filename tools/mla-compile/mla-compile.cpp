@@ -146,7 +146,7 @@ static bool run(Invocation &invocation) {
   if (mlir::failed(module))
     return fail("cannot compile '" + invocation.input + "'");
   std::vector<LayerKind> kinds;
-  if (!checkModule(**module) || !findKinds(**module, invocation, kinds))
+  if (!checkModule(**module, invocation) || !findKinds(**module, invocation, kinds))
     return false;
   if (invocation.tuning) {
     timer.begin("tune");

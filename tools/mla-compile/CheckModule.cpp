@@ -1,0 +1,93 @@
+//===- CheckModule.cpp - whether options suit what was loaded ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What was asked for and would not be done is an error, before anything is compiled.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Options.h"
+#include "Progress.h"
+
+#include "mla/Dialect/Mla/IR/MlaDialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlac;
+using mlir::mla::Form;
+
+/// Whether all caches of latents have rows of --row-width, if that is given. Those of an indexer's
+/// keys and of compressors lie beside them.
+static bool checkRowWidth(mlir::ModuleOp module, int64_t rowWidth) {
+  bool hasLatents = rowWidth == 0;
+  for (auto function : module.getOps<mlir::func::FuncOp>())
+    for (mlir::Type type : function.getArgumentTypes()) {
+      auto cache = llvm::dyn_cast<mlir::mla::CacheType>(type);
+      if (rowWidth == 0 || !cache || cache.getKvLoraRank() == 0)
+        continue;
+      hasLatents = true;
+      if (cache.getRowWidth() != rowWidth)
+        return fail("--row-width: expected cache rows of " + llvm::Twine(rowWidth) +
+                    " elements, got " + llvm::Twine(cache.getKvLoraRank()) + " + " +
+                    llvm::Twine(cache.getQkRopeHeadDim()));
+    }
+  return hasLatents ||
+         fail("--row-width is for caches of latents: the model's have keys and values");
+}
+
+namespace {
+/// What options steer.
+struct Attentions {
+  explicit Attentions(mlir::ModuleOp module, Form form) {
+    module.walk([&](mlir::mla::AttentionOp attention) {
+      fitForm |= attention.getForm() == Form::Auto || attention.getForm() == form;
+      (attention.getSelected() ? selecting : seeingAll) = true;
+    });
+    module.walk([&](mlir::mla::SparseAttentionOp) { overLists = true; });
+  }
+  bool selecting = false, seeingAll = false, overLists = false, fitForm = false;
+};
+} // namespace
+
+/// Whether --form has an attention to decide about; auto decides nothing.
+static bool checkForm(const Attentions &attentions, Form form) {
+  if (form == Form::Auto || attentions.fitForm)
+    return true;
+  if (attentions.selecting && !attentions.seeingAll)
+    return fail("--form: selected keys are attended to in one form, which is absorbed");
+  return fail("--form: no attention of the module leaves its form open");
+}
+
+/// Whether options that steer an attention have one. What is automatic may come to nothing.
+static bool checkUses(const Attentions &attentions, const CompileOptions &options) {
+  constexpr llvm::StringLiteral kLatents = "latents whose form is open",
+                                kSelected = "selected keys";
+  using mlir::mla::AbsorbMode;
+  bool isFolded = options.absorb != AbsorbMode::Online && options.absorb != AbsorbMode::Auto;
+  struct Use {
+    llvm::StringLiteral option;
+    bool isGiven, isUsed;
+    llvm::StringLiteral what;
+  };
+  for (const Use &use :
+       {Use{"absorb", isFolded, attentions.seeingAll || attentions.selecting, kLatents},
+        Use{"mixed", options.mixed == mlir::mla::SharePrefixMode::Always, attentions.seeingAll,
+            kLatents},
+        Use{"expand-from", options.expandFrom != 0, attentions.seeingAll, kLatents},
+        Use{"sparse-mode", options.sparseMode == mlir::mla::SparseMode::Separate,
+            attentions.selecting || attentions.overLists, kSelected}})
+    if (use.isGiven && !use.isUsed)
+      return fail("--" + use.option + " does not apply: no attention of the model has " + use.what);
+  return true;
+}
+
+bool mlac::checkModule(mlir::ModuleOp module, const Invocation &invocation) {
+  const CompileOptions &options = invocation.options;
+  Attentions attentions(module, options.import.form);
+  return checkRowWidth(module, invocation.rowWidth) && checkForm(attentions, options.import.form) &&
+         checkUses(attentions, options);
+}
