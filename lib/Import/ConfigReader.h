@@ -68,6 +68,10 @@ private:
   std::vector<KeyProblem> &errors;
 };
 
+/// Where a model that reads more than text has its language model's configuration, by the keys of
+/// transformers and of DeepSeek-VL2; empty where the document is one itself.
+llvm::StringRef findLanguageModel(const nlohmann::json &document);
+
 } // namespace mlac
 
 #endif // MLAC_LIB_IMPORT_CONFIGREADER_H

@@ -53,7 +53,10 @@ std::vector<ConfigProblem> mlac::findConfigWarnings(llvm::StringRef text,
     return {};
   json document = json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   std::vector<KeyProblem> errors; // parsing has said them
-  auto [rope, isScaling] = findRopeFields(ConfigReader(document, "", errors));
+  llvm::StringRef part = findLanguageModel(document);
+  const json &model = part.empty() ? document : document.at(part.str());
+  std::string path = part.empty() ? "" : part.str() + ".";
+  auto [rope, isScaling] = findRopeFields(ConfigReader(model, path, errors));
   std::vector<ConfigProblem> warnings;
   if (rope)
     if (std::optional<ConfigProblem> warning = compareTemperatures(text, *rope, params))

@@ -393,9 +393,7 @@ static llvm::Error makeError(llvm::StringRef text, llvm::ArrayRef<KeyProblem> er
   return llvm::make_error<ConfigError>(std::move(problems));
 }
 
-/// Where a model that reads more than text has its language model's configuration, by the keys of
-/// transformers and of DeepSeek-VL2; empty where the document is one itself.
-static llvm::StringRef findLanguageModel(const json &document) {
+llvm::StringRef mlac::findLanguageModel(const json &document) {
   if (!document.contains("num_attention_heads"))
     for (const char *key : {"text_config", "language_config"})
       if (auto part = document.find(key); part != document.end() && part->is_object())
