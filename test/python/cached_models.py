@@ -78,14 +78,18 @@ class CachedModels:
         info.update_pos([len(own) for own in sequences])
         return [rows[-1] for rows in info.unnest_sequences(logits.numpy())]
 
-    def generate(self, cached):
-        """Greedy, all prompts in one batch; pages are not in the order of their tokens."""
-        info, tokens = cached.info, [list(prompt) for prompt in self.PROMPTS]
+    def begin(self, cached):
+        """The prompts, and poisoned caches whose pages are not in the order of their tokens."""
+        info = cached.info
         info.update_pos(0, reset=True)
         info.assign_cache_loc([range(own, info.num_pages, 3) for own in (2, 0, 1)])
         for cache in cached.caches:
             cache.fill_(float("nan"))
-        new = tokens
+        return [list(prompt) for prompt in self.PROMPTS]
+
+    def generate(self, cached):
+        """Greedy, all prompts in one batch."""
+        new = tokens = self.begin(cached)
         for _ in range(self.NEW_TOKENS):
             new = [[int(row.argmax())] for row in self.step(cached, new)]
             tokens = [old + own for old, own in zip(tokens, new)]

@@ -216,11 +216,7 @@ class ModelTest(CachedModels, unittest.TestCase):
 
     def generate_form(self, cached, tables):
         """Each prompt beside those of others; rows of equal lengths, as the export has them."""
-        info, tokens = cached.info, [list(prompt) for prompt in self.PROMPTS]
-        info.update_pos(0, reset=True)
-        info.assign_cache_loc([range(own, info.num_pages, 3) for own in (2, 0, 1)])
-        for cache in cached.caches:
-            cache.fill_(float("nan"))
+        info, tokens = cached.info, self.begin(cached)
         new = tokens
         for _ in range(self.NEW_TOKENS):
             info.nest_sequences(new)
