@@ -23,11 +23,11 @@ def make_parser(doc, **keywords):
 
 
 def leave(status):
-    """Ends a program that used torch's profiler. Its callbacks outlive what they use: the driver calls
+    """Ends a program, with the status or without one, that used torch's profiler. Its callbacks outlive what they use: the driver calls
     them where the process releases the context, and the heap is torn down ("free(): invalid pointer")."""
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(status)
+    os._exit(status or 0)
 
 
 def add_step_options(parser, batches=(1, 16, 64, 128)):
