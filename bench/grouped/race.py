@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """mlac's packages, FlashAttention-3 and the read stream by turns, cool and sustained."""
 
+import math
 import statistics
 
 import numpy as np
@@ -26,7 +27,7 @@ def count_sets(row, pool_bytes):
     """Of pages; pool_bytes: of one in bf16."""
     if row.is_prompt():
         return 1
-    cold = max(SETS, min(MOST_SETS, -(-COLD_BYTES // row.bytes())))
+    cold = max(SETS, min(MOST_SETS, math.ceil(COLD_BYTES / row.bytes())))
     return max(1, min(cold, MOST_BYTES // pool_bytes))
 
 

@@ -51,6 +51,7 @@ def check_timed_rows():
     names = [row.name() for row in all_rows]
     assert len(names) == len(set(names)), {name for name in names if names.count(name) > 1}
     for row in all_rows:
+        assert isinstance(race.count_sets(row, 1), int), f"{row.name()}: a part of a set of pages"
         read = race.count_sets(row, 1) * row.bytes()
         is_cold = row.is_prompt() or read >= min(race.COLD_BYTES, race.MOST_SETS * row.bytes())
         assert is_cold, f"{row.name()}: {read} bytes before a page is read again"
