@@ -27,13 +27,17 @@ func.func @heads(%x: tensor<?x192xbf16> {mla.input = "x"},
   return %z : tensor<?x128x64xbf16>
 }
 
-// Few columns: parts of the depth, which the norm's kernel sums. Workspaces do not grow
-// with the step.
+// Few columns: parts of the depth, which the norm's kernel sums, fewer of them for more than 64
+// rows. Workspaces do not grow with the step.
 
 // CHECK-LABEL: tile.plan @latent
 // CHECK: %[[SUMS:.*]] = tile.workspace %c{{[0-9]+}} : memref<?xf32>
 // CHECK: tile.launch @[[PART:linear_576x1024_rows_16]] grid(%c9{{.*}}, %c8{{.*}}, %c1{{.*}}) args(%{{.*}}, %{{.*}}, %[[SUMS]],
 // CHECK: tile.launch @[[SUM:sum_rms_norm_512]] grid(%{{.*}}, %c1{{.*}}, %c1{{.*}}) dependent args(%[[SUMS]],
+// CHECK: arith.cmpi sle, %{{.*}}, %c128
+// CHECK: %[[FEWER:.*]] = tile.workspace %c294912{{.*}} : memref<?xf32>
+// CHECK: tile.launch @linear_576x1024_tile_64x64_parts_4 grid({{.*}}) args(%{{.*}}, %{{.*}}, %[[FEWER]],
+// CHECK: tile.launch @sum_rms_norm_512{{.*}} dependent args(%[[FEWER]],
 // CHECK: tile.launch @linear_576x1024_tile_
 // CHECK: tile.launch @rms_norm_row_512
 func.func @latent(%x: tensor<?x1024xbf16> {mla.input = "x"},

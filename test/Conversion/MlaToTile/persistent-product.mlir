@@ -55,7 +55,9 @@ func.func @wide(%x: tensor<?x2048xbf16> {mla.input = "x"},
 // CHECK-LABEL: tile.plan @deep
 // CHECK-DAG: %[[SMS:.*]] = tile.dim "num_sms"
 // CHECK: %[[SUMS:.*]] = tile.workspace %c1081344 : memref<?xf32>
-// CHECK: tile.launch @[[PART:linear_2112x7168_tile_128x64_parts_4]] grid(%[[SMS]], %c1, %c1) args(%{{.*}}, %{{.*}}, %[[SUMS]], %{{.*}}, %[[SMS]], %c0, %c132)
+// CHECK: %[[ROW_TILES:.*]] = arith.ceildivsi %{{.*}}, %c128
+// CHECK: %[[PARTS:.*]] = arith.muli %[[ROW_TILES]], %c132
+// CHECK: tile.launch @[[PART:linear_2112x7168_tile_128x64_parts_4]] grid(%[[SMS]], %c1, %c1) args(%{{.*}}, %{{.*}}, %[[SUMS]], %{{.*}}, %[[SMS]], %c0, %[[PARTS]])
 // CHECK: tile.launch @[[SUM:sum_4_parts_2112]] grid(%{{.*}}, %c3, %c1) dependent args(%[[SUMS]],
 func.func @deep(%x: tensor<?x7168xbf16> {mla.input = "x"},
                 %w: tensor<2112x7168xbf16> {mla.weight = "w"})

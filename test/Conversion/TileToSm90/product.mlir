@@ -39,7 +39,8 @@
 // CHECK: sm90.await %[[WEIGHTS]]
 // CHECK: sm90.await %[[OPERANDS]]
 // CHECK: sm90.wgmma {{.*}} transpose_rhs
-// CHECK: sm90.wgmma_wait
+// CHECK-NOT: sm90.wgmma_wait 1
+// CHECK: sm90.wgmma_wait 0
 // CHECK: sm90.release %[[WEIGHTS]]
 // CHECK: sm90.release %[[OPERANDS]]
 // CHECK: arith.truncf
@@ -68,6 +69,46 @@ tile.kernel @product(%x: memref<?xbf16>, %w: memref<?xbf16> {tile.invariant}, %y
   }
   %n = arith.truncf %acc : tensor<64x16xf32> to tensor<64x16xbf16>
   tile.store %n, %yv[%c0, %column] transposed : tensor<64x16xbf16>, memref<?x256xbf16, strided<[256, 1]>>
+  tile.return
+}
+
+// -----
+
+// From 64 columns of a result on a single consumer, too, has its next product in flight before it frees
+// the stage of the one before.
+
+// CHECK-LABEL: sm90.kernel @wide_consumer
+// CHECK: sm90.role "math0"
+// CHECK: sm90.wgmma
+// CHECK: scf.for
+// CHECK: sm90.wgmma
+// CHECK: sm90.wgmma_wait 1
+// CHECK: sm90.release
+// CHECK: sm90.wgmma_wait 0
+// expected-remark @below {{kernel 'wide_consumer': schedule product}}
+tile.kernel @wide_consumer(%x: memref<?xbf16>, %w: memref<?xbf16> {tile.invariant}, %y: memref<?xbf16>, %rows: index)
+    attributes {tile.triggers_dependents, tile.waits_for_dependency} {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %c128 = arith.constant 128 : index
+  %c512 = arith.constant 512 : index
+  %pid = tile.program_id 0
+  %column = arith.muli %pid, %c64 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [%rows, 512], strides: [512, 1]
+      : memref<?xbf16> to memref<?x512xbf16, strided<[512, 1]>>
+  %wv = memref.reinterpret_cast %w to offset: [0], sizes: [256, 512], strides: [512, 1]
+      : memref<?xbf16> to memref<256x512xbf16, strided<[512, 1]>>
+  %yv = memref.reinterpret_cast %y to offset: [0], sizes: [%rows, 256], strides: [256, 1]
+      : memref<?xbf16> to memref<?x256xbf16, strided<[256, 1]>>
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %acc = scf.for %k = %c0 to %c512 step %c128 iter_args(%a = %zero) -> (tensor<64x64xf32>) {
+    %xt = tile.load %xv[%c0, %k] : memref<?x512xbf16, strided<[512, 1]>> -> tensor<64x128xbf16>
+    %wt = tile.load %wv[%column, %k] : memref<256x512xbf16, strided<[512, 1]>> -> tensor<64x128xbf16>
+    %d = tile.dot %wt, %xt, %a transpose_rhs : tensor<64x128xbf16>, tensor<64x128xbf16> -> tensor<64x64xf32>
+    scf.yield %d : tensor<64x64xf32>
+  }
+  %n = arith.truncf %acc : tensor<64x64xf32> to tensor<64x64xbf16>
+  tile.store %n, %yv[%c0, %column] transposed : tensor<64x64xbf16>, memref<?x256xbf16, strided<[256, 1]>>
   tile.return
 }
 

@@ -298,14 +298,19 @@ std::optional<ProductRanges> mlac::mla_to_tile::findProductRanges(StepLowering &
   return ranges;
 }
 
-/// At most 128 rows, in parts of the depth that another kernel adds up.
-static void launchParts(StepLowering &step, const Product &product, const RangeTiles &tiles) {
-  PartialSums sums = makePartialSums(step, product, tiles.parts, kProductTileRows);
+/// One kernel; of parts, the sums of which `product` has as its result.
+static void launchTiles(StepLowering &step, const Product &product, const RangeTiles &tiles) {
+  PersistentKernel kernel(step, product, tiles.columns, tiles.columns, tiles.parts,
+                          tiles.rows / kRowsOfProduct);
+  kernel.launch(step, step.constant(0),
+                step.multiply(step.ceilDiv(product.rows, tiles.rows), kernel.countTiles()));
+}
+
+static void launchParts(StepLowering &step, const Product &product, const RangeTiles &tiles,
+                        const PartialSums &to) {
   Product partial = product;
-  partial.out = sums.matrices(product.columns);
-  PersistentKernel kernel(step, partial, tiles.columns, tiles.columns, tiles.parts);
-  kernel.launch(step, step.constant(0), step.constant(kernel.countTiles()));
-  emitSumParts(step, product, sums);
+  partial.out = to.matrices(product.columns);
+  launchTiles(step, partial, tiles);
 }
 
 /// No tile has columns of two weights.
@@ -343,22 +348,16 @@ int64_t mlac::mla_to_tile::findPartsOfMany(StepLowering &step, const Product &pr
 
 void mlac::mla_to_tile::emitPartialSumsOfMany(StepLowering &step, const Product &product,
                                               const PartialSums &to) {
-  Product partial = product;
-  partial.out = to.matrices(product.columns);
-  RangeTiles tiles = choosePartTiles(step, product, to.count);
-  PersistentKernel kernel(step, partial, tiles.columns, tiles.columns, tiles.parts,
-                          tiles.rows / kRowsOfProduct);
-  kernel.launch(step, step.constant(0),
-                step.multiply(step.ceilDiv(product.rows, tiles.rows), kernel.countTiles()));
+  launchParts(step, product, choosePartTiles(step, product, to.count), to);
 }
 
-static void launchOneKernel(StepLowering &step, const Product &product, const RangeTiles &tiles) {
-  if (tiles.parts != 1)
-    return launchParts(step, product, tiles);
-  PersistentKernel kernel(step, product, tiles.columns, tiles.columns, /*depthParts=*/1,
-                          tiles.rows / kRowsOfProduct);
-  kernel.launch(step, step.constant(0),
-                step.multiply(step.ceilDiv(product.rows, tiles.rows), kernel.countTiles()));
+/// At most 128 rows may be in parts, which another kernel adds up.
+static void launchRange(StepLowering &step, const Product &product, const RangeTiles &tiles) {
+  if (tiles.parts == 1)
+    return launchTiles(step, product, tiles);
+  PartialSums sums = makePartialSums(step, product, tiles.parts, kProductTileRows);
+  launchParts(step, product, tiles, sums);
+  emitSumParts(step, product, sums);
 }
 
 /// Which of the tiles the step's rows have.
@@ -416,7 +415,7 @@ struct RangeVersions {
 void RangeVersions::launch(size_t number) const {
   const RangeTiles &tiles = ranges.tiles[number];
   if (number != 0 && !isTail(tiles))
-    return launchOneKernel(step, product, tiles);
+    return launchRange(step, product, tiles);
   const RangeTiles &many = ranges.tiles.front();
   launchTurns(step, product, {many.columns, many.tailColumns}, /*onlyTail=*/number != 0);
 }
