@@ -188,8 +188,9 @@ Step Machine::checkDependency(Warpgroup &warpgroup, Operation *op) {
               "accesses global memory before the kernel's wait_dependency");
 }
 
-Step Machine::fillEach(Warpgroup &warpgroup, Operation *op, SetElement setElement) {
-  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+Step Machine::fillEach(Warpgroup &warpgroup, Operation *op, SetElement setElement,
+                       unsigned number) {
+  auto type = cast<RankedTensorType>(op->getResult(number).getType());
   if (checkDependency(warpgroup, op) == Step::Failed)
     return Step::Failed;
   auto result = makeTile(warpgroup, type);
@@ -199,7 +200,7 @@ Step Machine::fillEach(Warpgroup &warpgroup, Operation *op, SetElement setElemen
       return fail(Defect::OutOfBounds, op,
                   "reads outside of its buffer for row " + Twine(element / columns) + ", column " +
                       Twine(element % columns));
-  set(warpgroup, op->getResult(0), TileRef{result});
+  set(warpgroup, op->getResult(number), TileRef{result});
   return Step::Advanced;
 }
 
@@ -218,8 +219,9 @@ Step Machine::fill(Warpgroup &warpgroup, Operation *op, Fetch fetch) {
   });
 }
 
-Step Machine::fill(Warpgroup &warpgroup, Operation *op, ViewRef view, Place2D place) {
-  return fillEach(warpgroup, op, [&](Tile &tile, int64_t element, int64_t row, int64_t column) {
+Step Machine::fill(Warpgroup &warpgroup, Operation *op, ViewRef view, Place2D place,
+                   unsigned result) {
+  auto setElement = [&](Tile &tile, int64_t element, int64_t row, int64_t column) {
     std::vector<int64_t> indices = place(row, column);
     if (!view->contains(indices))
       return true; // tiles begin as zeros
@@ -229,7 +231,8 @@ Step Machine::fill(Warpgroup &warpgroup, Operation *op, ViewRef view, Place2D pl
     else if (source)
       tile.integers[element] = readInteger(source, view->elementType);
     return source != nullptr;
-  });
+  };
+  return fillEach(warpgroup, op, setElement, result);
 }
 
 Step Machine::runLoad(Warpgroup &warpgroup, LoadOp op) {
@@ -237,6 +240,25 @@ Step Machine::runLoad(Warpgroup &warpgroup, LoadOp op) {
   ViewRef view = getAs<ViewRef>(warpgroup, op.getView());
   return fill(warpgroup, op, view,
               [=](int64_t row, int64_t column) { return view->getIndices(offsets, row, column); });
+}
+
+/// The view whose elements are `elements` behind those of `view` in memory.
+static View moveView(const ViewRef &view, int64_t elements) {
+  View moved = *view;
+  moved.offset += elements;
+  return moved;
+}
+
+Step Machine::runLoadPairs(Warpgroup &warpgroup, LoadPairsOp op) {
+  std::vector<int64_t> offsets = getInts(warpgroup, op.getOffsets());
+  ViewRef view = getAs<ViewRef>(warpgroup, op.getView());
+  for (unsigned result : {0U, 1U}) {
+    auto own = std::make_shared<const View>(moveView(view, result));
+    auto place = [=](int64_t row, int64_t column) { return own->getIndices(offsets, row, column); };
+    if (fill(warpgroup, op, own, place, result) == Step::Failed)
+      return Step::Failed;
+  }
+  return Step::Advanced;
 }
 
 Step Machine::runLoadElements(Warpgroup &warpgroup, LoadElementsOp op) {
@@ -306,22 +328,39 @@ std::pair<int64_t, int64_t> mlac::simulator::getWrittenColumns(const Warpgroup &
   return {0, warpgroup.getLocal() == 0 ? getColumns(type) : 0};
 }
 
-Step Machine::runStore(Warpgroup &warpgroup, StoreOp op) {
-  Tile *tile = use(warpgroup, op, op.getValue());
+Step Machine::storeDense(Warpgroup &warpgroup, Operation *op, mlir::Value value, const View &view,
+                         ValueRange at, bool transposed) {
+  Tile *tile = use(warpgroup, op, value);
   if (!tile || checkDependency(warpgroup, op) == Step::Failed)
     return Step::Failed;
-  const View &view = *getAs<ViewRef>(warpgroup, op.getView());
-  std::vector<int64_t> offsets = getInts(warpgroup, op.getOffsets());
-  auto type = cast<RankedTensorType>(op.getValue().getType());
+  std::vector<int64_t> offsets = getInts(warpgroup, at);
+  auto type = cast<RankedTensorType>(value.getType());
   auto [first, end] = getWrittenColumns(warpgroup, type);
   int64_t columns = getColumns(type);
   for (int64_t row = 0; row < type.getDimSize(0); ++row)
     for (int64_t column = first; column < end; ++column) {
-      auto [i, j] = op.getTransposed() ? std::pair(column, row) : std::pair(row, column);
-      if (storeElement(op, op.getValue(), *tile, row * columns + column, view,
+      auto [i, j] = transposed ? std::pair(column, row) : std::pair(row, column);
+      if (storeElement(op, value, *tile, row * columns + column, view,
                        view.getIndices(offsets, i, j)) == Step::Failed)
         return Step::Failed;
     }
+  return Step::Advanced;
+}
+
+Step Machine::runStore(Warpgroup &warpgroup, StoreOp op) {
+  return storeDense(warpgroup, op, op.getValue(), *getAs<ViewRef>(warpgroup, op.getView()),
+                    op.getOffsets(), op.getTransposed());
+}
+
+Step Machine::runStorePairs(Warpgroup &warpgroup, StorePairsOp op) {
+  ViewRef view = getAs<ViewRef>(warpgroup, op.getView());
+  auto store = [&](mlir::Value value, int64_t behind) {
+    return storeDense(warpgroup, op, value, moveView(view, behind), op.getOffsets(),
+                      /*transposed=*/false);
+  };
+  if (store(op.getFirst(), 0) == Step::Failed)
+    return Step::Failed;
+  return store(op.getSecond(), 1);
   return Step::Advanced;
 }
 

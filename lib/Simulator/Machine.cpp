@@ -429,6 +429,8 @@ Step Machine::dispatchSm90(Warpgroup &wg, Operation *op) {
       .Case([&](LoadPagedOp load) { return runLoadPaged(wg, load); })
       .Case([&](LoadCodeScalesOp load) { return runLoadCodeScales(wg, load); })
       .Case([&](LoadElementsOp load) { return runLoadElements(wg, load); })
+      .Case([&](LoadPairsOp load) { return runLoadPairs(wg, load); })
+      .Case([&](StorePairsOp store) { return runStorePairs(wg, store); })
       .Case([&](StoreOp store) { return runStore(wg, store); })
       .Case([&](StoreSlotsOp store) { return runStoreSlots(wg, store); })
       .Case([&](StoreSharedOp store) { return runStoreShared(wg, store); })

@@ -245,15 +245,20 @@ private:
   Step runLoadRows(Warpgroup &warpgroup, mlir::sm90::LoadRowsOp op);
   Step runLoadPaged(Warpgroup &warpgroup, mlir::sm90::LoadPagedOp op);
   Step runLoadElements(Warpgroup &warpgroup, mlir::sm90::LoadElementsOp op);
+  Step runLoadPairs(Warpgroup &warpgroup, mlir::sm90::LoadPairsOp op);
+  Step runStorePairs(Warpgroup &warpgroup, mlir::sm90::StorePairsOp op);
   Step fill(Warpgroup &warpgroup, mlir::Operation *op, Fetch fetch);
   /// The elements of `view`, of any type, at the indices that `place` says.
   using Place2D = std::function<std::vector<int64_t>(int64_t row, int64_t column)>;
-  Step fill(Warpgroup &warpgroup, mlir::Operation *op, ViewRef view, Place2D place);
+  Step fill(Warpgroup &warpgroup, mlir::Operation *op, ViewRef view, Place2D place,
+            unsigned result = 0);
   /// Calls `set` for each element of the result; false: it is outside of the buffer.
   using SetElement = std::function<bool(Tile &, int64_t element, int64_t row, int64_t column)>;
-  Step fillEach(Warpgroup &warpgroup, mlir::Operation *op, SetElement set);
+  Step fillEach(Warpgroup &warpgroup, mlir::Operation *op, SetElement set, unsigned result = 0);
   Step runStore(Warpgroup &warpgroup, mlir::sm90::StoreOp op);
   Step runStoreSlots(Warpgroup &warpgroup, mlir::sm90::StoreSlotsOp op);
+  Step storeDense(Warpgroup &warpgroup, mlir::Operation *op, mlir::Value value, const View &view,
+                  mlir::ValueRange offsets, bool transposed);
   Step storeElement(mlir::Operation *op, mlir::Value value, const Tile &tile, int64_t element,
                     const View &view, llvm::ArrayRef<int64_t> indices);
   /// Writes an element's bytes to global memory, unless another CTA wrote others.

@@ -83,9 +83,9 @@ struct Iota : public KernelPattern<sm90::IotaOp> {
     SmallVector<Value> registers;
     int64_t count = getRegisterCount(type);
     if (sm90::isColumns(type)) {
-      Int first = sm90::getFragmentColumn(Int(b, kernel.groupThread));
+      Int first = kernel.getColumn(b, type);
       for (int64_t index = 0; index < count; ++index)
-        registers.push_back(first + (index / 2 * sm90::kColumnGroup + index % 2));
+        registers.push_back(first + sm90::getRunColumn(index / 2, index % 2, kernel.getRun(type)));
     } else if (sm90::isPartial(type) && op.getDim() == 1) {
       registers.append(count, Int(b, kernel.lane) % sm90::kQuadLanes);
     } else if (type.getRank() == 1 || op.getDim() == 0) {
@@ -210,7 +210,7 @@ private:
   }
 
   /// A thread's two rows, the lanes of the same columns, then the four warps
-  /// through scratch[warp][column]; neighbouring columns go in pairs.
+  /// through scratch[warp][register's place]; neighbouring columns go in pairs.
   SmallVector<Value> reduceColumns(ImplicitLocOpBuilder &b, sm90::ReduceOp op,
                                    OneToNOpAdaptor adaptor) const {
     const Kernel &kernel = getKernel(op);

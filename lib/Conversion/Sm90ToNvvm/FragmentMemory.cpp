@@ -26,8 +26,9 @@ using namespace mlac::sm90nvvm;
 static int64_t getByteWidth(Type type) { return std::max(type.getIntOrFloatBitWidth() / 8, 1u); }
 
 namespace {
-/// One access of a thread: `count` neighbouring elements, at `column` columns to the
-/// right of the thread's first; `reg` is the first's register.
+/// One access of a thread: `count` neighbouring columns, at `column` columns to the
+/// right of the thread's first; `reg` is the first's register. Of pairs a column is two elements,
+/// one of each tile.
 struct Access {
   int64_t reg, column, count;
   /// Register of element `i`: pairs are four registers apart.
@@ -38,9 +39,13 @@ struct Access {
 /// The widest access of a thread.
 static constexpr int64_t kMaxAccessBytes = 16;
 
-/// The accesses that cover half `h` of a fragment with runs of `run` columns.
-static SmallVector<Access> getAccesses(RankedTensorType type, int64_t h, bool paired, int64_t run) {
-  int64_t width = getByteWidth(type.getElementType());
+/// The registers of one tile, or of two whose elements in memory are pairs.
+using Tiles = SmallVector<SmallVector<Value>, 2>;
+
+/// The accesses that cover half `h` of a fragment with runs of `run` columns, of so many `tiles`.
+static SmallVector<Access> getAccesses(RankedTensorType type, int64_t h, bool paired, int64_t run,
+                                       size_t tiles) {
+  int64_t width = getByteWidth(type.getElementType()) * static_cast<int64_t>(tiles);
   int64_t count = paired ? std::min(run, std::max<int64_t>(kMaxAccessBytes / width, 2)) : 1;
   SmallVector<Access> accesses;
   for (int64_t element = 0; element < getPartColumns(type) / sm90::kQuadLanes; element += count) {
@@ -67,13 +72,16 @@ static Value getAccessAddress(ImplicitLocOpBuilder &b, const TileAccess &tile, V
 //===----------------------------------------------------------------------===//
 
 static void loadAccess(ImplicitLocOpBuilder &b, Type elementType, Value address,
-                       const Access &access, MutableArrayRef<Value> registers) {
-  Value loaded = LLVM::LoadOp::create(b, getAccessType(elementType, access.count), address,
-                                      access.count * getByteWidth(elementType));
+                       const Access &access, Tiles &tiles) {
+  int64_t count = access.count * static_cast<int64_t>(tiles.size()), element = 0;
+  Value loaded = LLVM::LoadOp::create(b, getAccessType(elementType, count), address,
+                                      count * getByteWidth(elementType));
   for (int64_t i = 0; i < access.count; ++i)
-    registers[access.getRegister(i)] =
-        access.count == 1 ? loaded
-                          : LLVM::ExtractElementOp::create(b, loaded, constant32(b, i)).getResult();
+    for (SmallVector<Value> &registers : tiles)
+      registers[access.getRegister(i)] =
+          count == 1
+              ? loaded
+              : LLVM::ExtractElementOp::create(b, loaded, constant32(b, element++)).getResult();
 }
 
 /// Whether a row of `columns` columns, laid out like the tile's, fits the zeros.
@@ -93,17 +101,16 @@ static bool haveWholeColumns(const TileAccess &tile) {
 
 /// Columns are whole or absent: an absent one is exchanged for zeros at once, and rows
 /// are immediate offsets, also those of other loads from the same columns.
-static SmallVector<Value> emitLoadByColumns(ImplicitLocOpBuilder &b, const Kernel &kernel,
-                                            const TileAccess &tile, RankedTensorType type,
-                                            bool paired) {
-  SmallVector<Value> registers(getRegisterCount(type));
+static void emitLoadByColumns(ImplicitLocOpBuilder &b, const Kernel &kernel, const TileAccess &tile,
+                              RankedTensorType type, bool paired, Tiles &tiles) {
   int64_t rowStride = *getConstant(tile.rowStride), firstRow = *getConstant(tile.firstRow);
   Int column = kernel.getColumn(b, type);
   Int elements = Int(b, tile.viewOffset) + toI64(b, kernel.getRow(b, 0)) * rowStride +
                  (Int(b, tile.firstColumn) + toI64(b, column)) * Int(b, tile.columnStride);
   Value address = getElementAddress(b, tile.base, tile.elementType, elements);
   int64_t last = 0;
-  for (const Access &access : getAccesses(type, /*h=*/0, paired, kernel.getRun(type))) {
+  for (const Access &access :
+       getAccesses(type, /*h=*/0, paired, kernel.getRun(type), tiles.size())) {
     // From one to the next: a product with the stride for each would cost more.
     address = getElementAddress(b, address, tile.elementType,
                                 Int(b, tile.columnStride) * (access.column - last));
@@ -115,36 +122,37 @@ static SmallVector<Value> emitLoadByColumns(ImplicitLocOpBuilder &b, const Kerne
       Value below = constant64(b, (firstRow + h * sm90::kColumnGroup) * rowStride);
       Access inHalf{access.reg + 2 * h, access.column, access.count};
       loadAccess(b, tile.elementType, getElementAddress(b, start, tile.elementType, below), inHalf,
-                 registers);
+                 tiles);
     }
   }
-  return registers;
 }
 
-static SmallVector<Value> emitLoad(ImplicitLocOpBuilder &b, const Kernel &kernel,
-                                   const TileAccess &tile, RankedTensorType type, bool paired) {
-  SmallVector<Value> registers(getRegisterCount(type));
+static Tiles emitLoad(ImplicitLocOpBuilder &b, const Kernel &kernel, const TileAccess &tile,
+                      RankedTensorType type, bool paired, size_t count = 1) {
+  Tiles tiles(count, SmallVector<Value>(getRegisterCount(type)));
   bool known = tile.areColumnsInside(type.getDimSize(1));
   // If rows are whole or absent, an absent one is exchanged for zeros at once.
   bool wholeRows = known && fitsZeros(tile, getPartColumns(type));
-  if (!known && haveWholeColumns(tile))
-    return emitLoadByColumns(b, kernel, tile, type, paired);
+  if (!known && haveWholeColumns(tile)) {
+    emitLoadByColumns(b, kernel, tile, type, paired, tiles);
+    return tiles;
+  }
   Int firstColumn = kernel.getColumn(b, type);
   for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
     Row row = tile.getRow(b, kernel.getRow(b, h));
     Value rowAddress = tile.getAddress(b, row, firstColumn);
     if (wholeRows)
       rowAddress = tile.getLoadAddress(b, rowAddress, row.inside);
-    for (const Access &access : getAccesses(type, h, paired, kernel.getRun(type))) {
+    for (const Access &access : getAccesses(type, h, paired, kernel.getRun(type), count)) {
       Value address = getAccessAddress(b, tile, rowAddress, access.column);
       if (!wholeRows)
         address = tile.getLoadAddress(
             b, address,
             andOf(b, row.inside, tile.isColumnInside(b, firstColumn + access.column, known)));
-      loadAccess(b, tile.elementType, address, access, registers);
+      loadAccess(b, tile.elementType, address, access, tiles);
     }
   }
-  return registers;
+  return tiles;
 }
 
 /// The elements of a thread's rows in the first column.
@@ -165,8 +173,7 @@ static Int getVectorIndex(ImplicitLocOpBuilder &b, const Kernel &kernel, RankedT
                           int64_t reg) {
   if (sm90::isRows(type))
     return kernel.getRow(b, reg);
-  return sm90::getFragmentColumn(Int(b, kernel.groupThread)) +
-         (reg / 2 * sm90::kColumnGroup + reg % 2);
+  return kernel.getColumn(b, type) + sm90::getRunColumn(reg / 2, reg % 2, kernel.getRun(type));
 }
 
 /// The first element of a view's row; 0 where it is outside, which is not read.
@@ -193,20 +200,23 @@ static SmallVector<Value> emitVectorLoad(ImplicitLocOpBuilder &b, const Kernel &
 //===----------------------------------------------------------------------===//
 
 static void storeAccess(ImplicitLocOpBuilder &b, const TileAccess &tile, Value rowAddress,
-                        const Access &access, ValueRange registers) {
-  Value value = registers[access.reg];
-  if (access.count > 1) {
-    value = LLVM::UndefOp::create(b, getAccessType(tile.elementType, access.count));
+                        const Access &access, ArrayRef<ValueRange> tiles) {
+  int64_t count = access.count * static_cast<int64_t>(tiles.size()), element = 0;
+  Value value = tiles.front()[access.reg];
+  if (count > 1) {
+    value = LLVM::UndefOp::create(b, getAccessType(tile.elementType, count));
     for (int64_t i = 0; i < access.count; ++i)
-      value = LLVM::InsertElementOp::create(b, value, registers[access.getRegister(i)],
-                                            constant32(b, i));
+      for (ValueRange registers : tiles)
+        value = LLVM::InsertElementOp::create(b, value, registers[access.getRegister(i)],
+                                              constant32(b, element++));
   }
   LLVM::StoreOp::create(b, value, getAccessAddress(b, tile, rowAddress, access.column),
-                        access.count * getByteWidth(tile.elementType));
+                        count * getByteWidth(tile.elementType));
 }
 
+/// Of one tile, or of two whose elements become pairs.
 static void emitStore(ImplicitLocOpBuilder &b, const Kernel &kernel, const TileAccess &tile,
-                      RankedTensorType type, bool paired, ValueRange registers) {
+                      RankedTensorType type, bool paired, ArrayRef<ValueRange> tiles) {
   bool known = tile.areColumnsInside(type.getDimSize(1));
   Int firstColumn = kernel.getColumn(b, type);
   emitIf(b, kernel.isWriter(b, sm90::getColumnSplit(type)), [&] {
@@ -214,9 +224,9 @@ static void emitStore(ImplicitLocOpBuilder &b, const Kernel &kernel, const TileA
       Row row = tile.getRow(b, kernel.getRow(b, h));
       emitIf(b, row.inside, [&] {
         Value rowAddress = tile.getAddress(b, row, firstColumn);
-        for (const Access &access : getAccesses(type, h, paired, kernel.getRun(type)))
+        for (const Access &access : getAccesses(type, h, paired, kernel.getRun(type), tiles.size()))
           emitIf(b, tile.isColumnInside(b, firstColumn + access.column, known),
-                 [&] { storeAccess(b, tile, rowAddress, access, registers); });
+                 [&] { storeAccess(b, tile, rowAddress, access, tiles); });
       });
     }
   });
@@ -297,9 +307,11 @@ struct Load : public KernelPattern<sm90::LoadOp> {
     if (type.getRank() == 1)
       registers = emitVectorLoad(b, kernel, type, view, first);
     else
-      registers = emitLoad(
-          b, kernel, getDenseAccess(kernel, view, first, toI64(b, adaptor.getOffsets()[1][0])),
-          type, op.getPaired());
+      registers =
+          emitLoad(b, kernel,
+                   getDenseAccess(kernel, view, first, toI64(b, adaptor.getOffsets()[1][0])), type,
+                   op.getPaired())
+              .front();
     rewriter.replaceOpWithMultiple(op, {registers});
     return success();
   }
@@ -336,9 +348,8 @@ template <typename Op> struct LoadTile : public KernelPattern<Op> {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     const Kernel &kernel = this->getKernel(op);
     TileAccess access = getAccess(b, kernel, op, adaptor);
-    SmallVector<Value> registers =
-        emitLoad(b, kernel, access, cast<RankedTensorType>(op.getType()), op.getPaired());
-    rewriter.replaceOpWithMultiple(op, {registers});
+    Tiles tiles = emitLoad(b, kernel, access, cast<RankedTensorType>(op.getType()), op.getPaired());
+    rewriter.replaceOpWithMultiple(op, {tiles.front()});
     return success();
   }
 };
@@ -398,8 +409,36 @@ struct Store : public KernelPattern<sm90::StoreOp> {
       if (op.getTransposed())
         emitTransposedStore(b, kernel, access, type, /*inRuns=*/false, adaptor.getValue());
       else
-        emitStore(b, kernel, access, type, op.getPaired(), adaptor.getValue());
+        emitStore(b, kernel, access, type, op.getPaired(), {adaptor.getValue()});
     }
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct LoadPairs : public KernelPattern<sm90::LoadPairsOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::LoadPairsOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    const Kernel &kernel = getKernel(op);
+    TileAccess access = getAccess(b, kernel, op, adaptor);
+    Tiles tiles = emitLoad(b, kernel, access, cast<RankedTensorType>(op.getFirst().getType()),
+                           /*paired=*/true, op->getNumResults());
+    rewriter.replaceOpWithMultiple(op, SmallVector<ValueRange>(tiles.begin(), tiles.end()));
+    return success();
+  }
+};
+
+struct StorePairs : public KernelPattern<sm90::StorePairsOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::StorePairsOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Kernel kernel = pinThread(b, getKernel(op));
+    TileAccess access = getAccess(b, kernel, op, adaptor);
+    emitStore(b, kernel, access, cast<RankedTensorType>(op.getFirst().getType()), /*paired=*/true,
+              {adaptor.getFirst(), adaptor.getSecond()});
     rewriter.eraseOp(op);
     return success();
   }
@@ -418,7 +457,7 @@ struct StoreRuns : public KernelPattern<sm90::StoreRunsOp> {
       emitTransposedStore(b, kernel, access, type, /*inRuns=*/true, adaptor.getValue());
     } else {
       kernel.columnRun = 4;
-      emitStore(b, kernel, access, type, op.getPaired(), adaptor.getValue());
+      emitStore(b, kernel, access, type, op.getPaired(), {adaptor.getValue()});
     }
     rewriter.eraseOp(op);
     return success();
@@ -433,7 +472,7 @@ struct StoreSlots : public KernelPattern<sm90::StoreSlotsOp> {
     const Kernel &kernel = getKernel(op);
     TileAccess access = getAccess(b, kernel, op, adaptor);
     emitStore(b, kernel, access, cast<RankedTensorType>(op.getValue().getType()), op.getPaired(),
-              adaptor.getValue());
+              {adaptor.getValue()});
     rewriter.eraseOp(op);
     return success();
   }
@@ -444,6 +483,6 @@ void mlac::sm90nvvm::populateFragmentMemoryPatterns(const TypeConverter &convert
                                                     RewritePatternSet &patterns,
                                                     const Kernel &kernel) {
   patterns.add<Load, HasGap, LoadTile<sm90::LoadRowsOp>, LoadTile<sm90::LoadPagedOp>,
-               LoadCodeScales, LoadElements, Store, StoreRuns, StoreSlots>(
+               LoadCodeScales, LoadElements, LoadPairs, Store, StorePairs, StoreRuns, StoreSlots>(
       converter, patterns.getContext(), kernel);
 }

@@ -88,7 +88,7 @@ Int Kernel::getPart(ImplicitLocOpBuilder &b, int64_t split) const {
 
 Int Kernel::getColumn(ImplicitLocOpBuilder &b, RankedTensorType type) const {
   Int column = Int(b, groupThread) % sm90::kQuadLanes * getRun(type);
-  int64_t split = sm90::getColumnSplit(type);
+  int64_t split = sm90::isColumns(type) ? 1 : sm90::getColumnSplit(type);
   return split == 1 ? column : column + getPart(b, split) * getPartColumns(type);
 }
 
@@ -110,6 +110,8 @@ Type mlac::sm90nvvm::getRegisterType(Type element) {
 }
 
 int64_t mlac::sm90nvvm::getPartColumns(RankedTensorType fragment) {
+  if (sm90::isColumns(fragment))
+    return fragment.getDimSize(0);
   return fragment.getDimSize(1) / sm90::getColumnSplit(fragment);
 }
 

@@ -17,7 +17,7 @@
 // NORM-NOT: sm90.barrier
 
 // ROPE: sm90.kernel @rope{{.*}}shared_bytes = 0 : i64, warpgroups = 1 : i32
-// ROPE: sm90.load {{.*}} strided<[96, 2], offset: 65>> -> tensor<64x16xbf16
+// ROPE: sm90.load_pairs {{.*}} strided<[96, 2], offset: 64>> -> tensor<64x16xbf16{{.*}}, tensor<64x16xbf16
 // ROPE: sm90.load_rows {{.*}} paired
 
 // EXPANDED: sm90.kernel @expanded_attention{{.*}}shared_bytes = 65536 : i64, warpgroups = 1 : i32

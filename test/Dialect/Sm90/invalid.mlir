@@ -732,3 +732,27 @@ func.func @store_shared_column(%v: tensor<64x32xbf16, #sm90.fragment<column_spli
   sm90.store_shared %v, %s column 48 : tensor<64x32xbf16, #sm90.fragment<column_split = 1>>, !sm90.smem<64x64xbf16>
   return
 }
+
+// -----
+
+func.func @load_pairs_c1_stride(%x: memref<?x32xbf16, strided<[64, 1]>>, %i: index) {
+  // expected-error @below {{expected a view with column stride 2, got 'memref<?x32xbf16, strided<[64, 1]>>'}}
+  %0, %1 = sm90.load_pairs %x[%i, %i] : memref<?x32xbf16, strided<[64, 1]>> -> tensor<64x32xbf16, #sm90.fragment<column_split = 1>>, tensor<64x32xbf16, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @store_pairs_c2(%x: memref<?x32xbf16, strided<[64, 2]>>, %a: tensor<64x32xbf16, #sm90.fragment<column_split = 1>>, %b: tensor<64x16xbf16, #sm90.fragment<column_split = 1>>, %i: index) {
+  // expected-error @below {{expected two fragments of one type, got 'tensor<64x32xbf16, #sm90.fragment<column_split = 1>>' and 'tensor<64x16xbf16, #sm90.fragment<column_split = 1>>'}}
+  sm90.store_pairs %a, %b to %x[%i, %i] : tensor<64x32xbf16, #sm90.fragment<column_split = 1>>, tensor<64x16xbf16, #sm90.fragment<column_split = 1>>, memref<?x32xbf16, strided<[64, 2]>>
+  return
+}
+
+// -----
+
+func.func @load_pairs_c1_element(%x: memref<?x32xf32, strided<[64, 2]>>, %i: index) {
+  // expected-error @below {{got}}
+  %0, %1 = sm90.load_pairs %x[%i, %i] : memref<?x32xf32, strided<[64, 2]>> -> tensor<64x32xbf16, #sm90.fragment<column_split = 1>>, tensor<64x32xbf16, #sm90.fragment<column_split = 1>>
+  return
+}

@@ -89,6 +89,13 @@ sm90.kernel @rows(%x: memref<?xbf16>, %ids: memref<?xi64>, %slots: memref<?xi64>
   sm90.store_slots %c, %pool[%slots at %c0, %c0] paired
       : tensor<64x64xbf16, #fragment>, memref<?x16x64xbf16, strided<[1024, 64, 1]>>, memref<?xi64>
   %e0 = sm90.iota 0 : tensor<64x32xi32, #fragment>
+  // CHECK: sm90.load_pairs %{{.*}}[%{{.*}}, %{{.*}}] : memref<?x32xbf16, strided<[64, 2]>> -> tensor<64x32xbf16, #sm90.fragment<column_split = 1>>, tensor<64x32xbf16, #sm90.fragment<column_split = 1>>
+  // CHECK: sm90.store_pairs %{{.*}}, %{{.*}} to %{{.*}}[%{{.*}}, %{{.*}}] : tensor<64x32xbf16, #sm90.fragment<column_split = 1>>, tensor<64x32xbf16, #sm90.fragment<column_split = 1>>, memref<?x32xbf16, strided<[64, 2]>>
+  %first, %second = sm90.load_pairs %v[%c0, %c0]
+      : memref<?x32xbf16, strided<[64, 2]>> -> tensor<64x32xbf16, #sm90.fragment<column_split = 1>>, tensor<64x32xbf16, #sm90.fragment<column_split = 1>>
+  sm90.store_pairs %second, %first to %v[%c0, %c0]
+      : tensor<64x32xbf16, #sm90.fragment<column_split = 1>>, tensor<64x32xbf16, #sm90.fragment<column_split = 1>>, memref<?x32xbf16, strided<[64, 2]>>
+
   // CHECK: sm90.load_elements %{{.*}}[%{{.*}}, %{{.*}}] : memref<?x32xbf16, strided<[64, 2]>>, tensor<64x32xi32, #sm90.fragment<column_split = 1>>, tensor<64x32xi32, #sm90.fragment<column_split = 1>> -> tensor<64x32xbf16, #sm90.fragment<column_split = 1>>
   %e1 = sm90.load_elements %v[%e0, %e0]
       : memref<?x32xbf16, strided<[64, 2]>>, tensor<64x32xi32, #fragment>, tensor<64x32xi32, #fragment>

@@ -268,13 +268,13 @@ static bool isArgument(Value buffer) {
 }
 
 /// What divides the address, in elements, of every row of the view at `column`;
-/// 1 if the columns are not contiguous.
-static int64_t getAddressDivisor(Value view, OpFoldResult column) {
+/// 1 if the columns are not so many elements apart.
+static int64_t getAddressDivisor(Value view, OpFoldResult column, int64_t columnStride = 1) {
   auto type = cast<MemRefType>(view.getType());
   auto [strides, offset] = type.getStridesAndOffset();
-  if (strides.back() != 1)
+  if (strides.back() != columnStride)
     return 1;
-  int64_t divisor = getKnownDivisor(column);
+  int64_t divisor = getKnownDivisor(column) * columnStride;
   auto cast = skipCasts(view).getDefiningOp<memref::ReinterpretCastOp>();
   if (!cast) // a kernel argument: rank 1, aligned base
     return divisor;
@@ -299,9 +299,9 @@ int64_t mlac::chooseVectorBytes(Value view, OpFoldResult column) {
   return elementBytes;
 }
 
-bool mlac::areRuns(Value view, OpFoldResult column, int64_t count) {
+bool mlac::areRunsOf(int64_t stride, Value view, OpFoldResult column, int64_t count) {
   auto type = cast<MemRefType>(view.getType());
-  if (type.getRank() < 2 || getAddressDivisor(view, column) < count)
+  if (type.getRank() < 2 || getAddressDivisor(view, column, stride) < count * stride)
     return false;
   // Such a column count keeps the elements of a run on one side of the bound.
   if (!type.isDynamicDim(type.getRank() - 1))
@@ -310,33 +310,8 @@ bool mlac::areRuns(Value view, OpFoldResult column, int64_t count) {
   return cast && getKnownDivisor(cast.getMixedSizes().back()) >= count;
 }
 
+bool mlac::areRuns(Value view, OpFoldResult column, int64_t count) {
+  return areRunsOf(/*stride=*/1, view, column, count);
+}
+
 bool mlac::arePaired(Value view, OpFoldResult column) { return areRuns(view, column, 2); }
-
-/// The view and the column of an access to a tile's memory; null: `op` is none.
-static std::pair<Value, Value> getAccess(Operation *op) {
-  using Access = std::pair<Value, Value>;
-  return llvm::TypeSwitch<Operation *, Access>(op)
-      .Case<tile::LoadOp, tile::StoreOp>(
-          [](auto op) { return Access(op.getView(), op.getOffsets().back()); })
-      .Case([](tile::LoadRowsOp op) { return Access(op.getView(), op.getColumn()); })
-      .Case<tile::LoadPagedOp, tile::StoreSlotsOp>(
-          [](auto op) { return Access(op.getPool(), op.getColumn()); })
-      .Default([](Operation *) { return Access(); });
-}
-
-int64_t mlac::chooseColumnRun(tile::KernelOp kernel) {
-  int64_t run = 16 / 2; // 16 bytes of the narrowest activations
-  WalkResult walk = kernel.walk([&](Operation *op) {
-    auto store = dyn_cast<tile::StoreOp>(op);
-    auto reduce = dyn_cast<tile::ReduceOp>(op);
-    auto broadcast = dyn_cast<tile::BroadcastOp>(op);
-    if (isa<tile::DotOp>(op) || (store && store.getTransposed()) ||
-        (reduce && reduce.getDim() == 0) || (broadcast && broadcast.getDim() == 0))
-      return WalkResult::interrupt();
-    auto [view, column] = getAccess(op);
-    while (view && run > 2 && arePaired(view, column) && !areRuns(view, column, run))
-      run /= 2;
-    return WalkResult::advance();
-  });
-  return walk.wasInterrupted() ? 2 : run;
-}

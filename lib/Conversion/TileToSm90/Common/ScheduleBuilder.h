@@ -98,10 +98,9 @@ bool areRuns(mlir::Value view, mlir::OpFoldResult column, int64_t count);
 /// Whether pairs of columns may be moved as one (see sm90.load).
 bool arePaired(mlir::Value view, mlir::OpFoldResult column);
 
-/// Neighbouring columns that one thread may hold in a kernel (see Layout.h): up to 16
-/// bytes of 16-bit elements, where no product or column vector needs the fragment's
-/// own order and every access that could be a pair could be a run.
-int64_t chooseColumnRun(mlir::tile::KernelOp kernel);
+/// The same of a view whose columns, `stride` elements apart, are the first of so many elements
+/// that are moved with them (see sm90.load_pairs); `count` columns with all of theirs.
+bool areRunsOf(int64_t stride, mlir::Value view, mlir::OpFoldResult column, int64_t count);
 
 /// The kernel argument that a view looks at.
 mlir::Value findBuffer(mlir::Value view);

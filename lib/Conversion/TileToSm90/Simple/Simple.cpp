@@ -22,6 +22,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Simple/Simple.h"
+#include "Simple/ColumnRun.h"
+#include "Simple/KernelMemory.h"
 #include "Simple/Selection.h"
 
 #include "Common/ScheduleBuilder.h"
@@ -34,7 +36,6 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
-#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -44,7 +45,7 @@ namespace {
 class SimpleSchedule {
 public:
   explicit SimpleSchedule(tile::KernelOp kernel)
-      : kernel(kernel), placement(kernel), builder(kernel) {}
+      : kernel(kernel), placement(kernel), pairs(kernel, placement), builder(kernel) {}
 
   FailureOr<sm90::KernelOp> build();
 
@@ -63,6 +64,9 @@ private:
   LogicalResult emitCopied(Operation *op);
   template <typename OpTy> LogicalResult emitLoad(OpTy load);
   template <typename OpTy> void emitStore(OpTy store, Value view, Value column);
+  void emitStore(tile::StoreOp store);
+  bool emitPairs(Operation *op);
+  void aroundStore(Location loc, Value view, llvm::function_ref<void()> store);
 
   /// A load of `type` at `column`: into registers, or into `target`.
   Value loadFragment(tile::LoadOp load, Type type, Value column);
@@ -91,11 +95,9 @@ private:
   void publish(Location loc);
   void settle(Location loc);
 
-  /// Finds the arguments stored to whose memory the kernel also loads from.
-  void findReusedBuffers(int32_t warpgroups);
-
   tile::KernelOp kernel;
   Placement placement;
+  PairAccesses pairs;
   OpBuilder builder;
   /// Scalars, views and register tiles of the new kernel, by those of the old.
   IRMapping fragments;
@@ -144,57 +146,13 @@ void SimpleSchedule::settle(Location loc) {
 // Kernel and regions
 //===----------------------------------------------------------------------===//
 
-/// With one warpgroup, a kernel whose input and output are bound to the same
-/// memory as two arguments loads and stores an element in the same warp, in
-/// program order. More warpgroups load narrow tiles redundantly, so there every
-/// pair of arguments that may be the same memory counts as one buffer.
-void SimpleSchedule::findReusedBuffers(int32_t warpgroups) {
-  llvm::SetVector<Value> loaded;
-  kernel.walk([&](Operation *op) {
-    if (isa<tile::LoadOp, tile::LoadRowsOp, tile::LoadPagedOp, tile::LoadElementsOp,
-            memref::LoadOp>(op))
-      for (Value operand : op->getOperands())
-        if (isa<MemRefType>(operand.getType()))
-          loaded.insert(findBuffer(operand));
-  });
-  auto note = [&](Value view) {
-    Value stored = findBuffer(view);
-    auto mayBeStored = [&](Value other) {
-      return other == stored || (warpgroups > 1 && other.getType() == stored.getType());
-    };
-    if (llvm::any_of(loaded, mayBeStored))
-      reusedBuffers.insert(stored);
-  };
-  kernel.walk([&](tile::StoreOp op) { note(op.getView()); });
-  kernel.walk([&](tile::StoreSlotsOp op) { note(op.getPool()); });
-}
-
-/// The first op of the kernel's own block that accesses a tile's memory, or whose
-/// regions do: a dependent kernel waits before it. Scalars before it are metadata,
-/// which is there when the kernel before this one begins.
-static Operation *findWaitingOp(tile::KernelOp kernel) {
-  if (!kernel->hasAttr(tile::kWaitsForDependencyAttr))
-    return nullptr;
-  auto accesses = [](Operation *op) {
-    return isa<tile::LoadOp, tile::LoadRowsOp, tile::LoadPagedOp, tile::LoadElementsOp,
-               tile::StoreOp, tile::StoreSlotsOp, tile::TopKOp>(op)
-               ? WalkResult::interrupt()
-               : WalkResult::advance();
-  };
-  Block &body = kernel.getBody().front();
-  for (Operation &op : body)
-    if (op.walk(accesses).wasInterrupted())
-      return &op;
-  return body.getTerminator();
-}
-
 FailureOr<sm90::KernelOp> SimpleSchedule::build() {
   tile::TopKOp selection = findSelection(kernel);
   FailureOr<int32_t> warpgroups =
       selection ? getSelectionWarpgroups(selection) : chooseWarpgroups(kernel, placement);
   if (failed(warpgroups))
     return failure();
-  findReusedBuffers(*warpgroups);
+  reusedBuffers = findReusedBuffers(kernel, *warpgroups);
   auto result = sm90::KernelOp::create(builder, kernel.getLoc(), kernel.getSymName(),
                                        kernel.getArgumentTypes(), *warpgroups);
   if (ArrayAttr attributes = kernel.getArgAttrsAttr())
@@ -203,7 +161,8 @@ FailureOr<sm90::KernelOp> SimpleSchedule::build() {
   if (selection)
     setSelectionLimits(selection, result);
   if (kernel->hasAttr(tile::kRowKernelAttr))
-    result->setAttr(sm90::kColumnRunAttr, builder.getI64IntegerAttr(chooseColumnRun(kernel)));
+    result->setAttr(sm90::kColumnRunAttr,
+                    builder.getI64IntegerAttr(chooseColumnRun(kernel, pairs)));
   Block &body = result.getBody().front();
   fragments.map(kernel.getBody().getArguments(), body.getArguments());
   builder.setInsertionPointToStart(&body);
@@ -294,6 +253,8 @@ LogicalResult SimpleSchedule::emit(Operation *op) {
     sm90::WaitDependencyOp::create(builder, op->getLoc());
   if (failed(verifyVector(op)))
     return failure();
+  if (emitPairs(op))
+    return success();
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](scf::ForOp op) { return emitFor(op); })
       .Case([&](scf::IfOp op) { return emitIf(op); })
@@ -309,7 +270,7 @@ LogicalResult SimpleSchedule::emit(Operation *op) {
       .Case([&](tile::DotOp op) { return emitDot(op); })
       .Case([&](tile::ReduceOp op) { return emitReduce(op); })
       .Case([&](tile::StoreOp op) {
-        emitStore(op, op.getView(), op.getOffsets().back());
+        emitStore(op);
         return success();
       })
       .Case([&](tile::StoreSlotsOp op) {
@@ -485,17 +446,48 @@ void SimpleSchedule::store(tile::StoreSlotsOp op, Value value, bool paired) {
 
 /// A buffer that is also loaded from: other threads' loads before the store are
 /// done at the barrier before it, loads after it see it by the barrier after.
-template <typename OpTy> void SimpleSchedule::emitStore(OpTy op, Value view, Value column) {
+void SimpleSchedule::aroundStore(Location loc, Value view, llvm::function_ref<void()> store) {
   bool reused = reusedBuffers.contains(findBuffer(view));
   if (reused) {
-    publish(op.getLoc());
-    sm90::BarrierOp::create(builder, op.getLoc());
+    publish(loc);
+    sm90::BarrierOp::create(builder, loc);
   }
-  store(op, get(op.getValue()), arePaired(view, column));
+  store();
   if (!reused)
     return;
-  sm90::BarrierOp::create(builder, op.getLoc());
+  sm90::BarrierOp::create(builder, loc);
   read = false;
+}
+
+template <typename OpTy> void SimpleSchedule::emitStore(OpTy op, Value view, Value column) {
+  aroundStore(op.getLoc(), view, [&] { store(op, get(op.getValue()), arePaired(view, column)); });
+}
+
+void SimpleSchedule::emitStore(tile::StoreOp op) {
+  emitStore(op, op.getView(), op.getOffsets().back());
+}
+
+/// Pairs are loaded where the first of their two loads stands, and stored where the second store
+/// does. Whether `op` accesses some.
+bool SimpleSchedule::emitPairs(Operation *op) {
+  if (auto load = dyn_cast_or_null<tile::LoadOp>(pairs.getSecond(op))) {
+    auto first = cast<tile::LoadOp>(op);
+    Type type = convert(op, first.getType());
+    auto both = sm90::LoadPairsOp::create(builder, op->getLoc(), type, type, get(first.getView()),
+                                          get(first.getOffsets()));
+    fragments.map(first.getResult(), both.getFirst());
+    fragments.map(load.getResult(), both.getSecond());
+  } else if (auto store = dyn_cast_or_null<tile::StoreOp>(pairs.getFirst(op))) {
+    auto second = cast<tile::StoreOp>(op);
+    aroundStore(op->getLoc(), store.getView(), [&] {
+      sm90::StorePairsOp::create(builder, op->getLoc(), get(store.getValue()),
+                                 get(second.getValue()), get(store.getView()),
+                                 get(store.getOffsets()));
+    });
+  } else {
+    return pairs.getSecond(op) || pairs.getFirst(op);
+  }
+  return true;
 }
 
 //===----------------------------------------------------------------------===//

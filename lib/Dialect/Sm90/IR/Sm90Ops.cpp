@@ -408,6 +408,28 @@ LogicalResult StoreOp::verify() {
                      getPaired());
 }
 
+static LogicalResult verifyPairs(Operation *op, MemRefType view, Value first, Value second,
+                                 size_t offsets) {
+  auto type = cast<RankedTensorType>(first.getType());
+  if (failed(verifyDense(op, view, type, offsets, /*paired=*/false)))
+    return failure();
+  int64_t stride = view.getStridesAndOffset().first.back();
+  if (stride != 2) // (C1)
+    return op->emitOpError("expected a view with column stride 2, got ") << view;
+  if (!isFragment(type) || second.getType() != type) // (C2)
+    return op->emitOpError("expected two fragments of one type, got ")
+           << type << " and " << second.getType();
+  return success();
+}
+
+LogicalResult LoadPairsOp::verify() {
+  return verifyPairs(*this, getView().getType(), getFirst(), getSecond(), getOffsets().size());
+}
+
+LogicalResult StorePairsOp::verify() {
+  return verifyPairs(*this, getView().getType(), getFirst(), getSecond(), getOffsets().size());
+}
+
 LogicalResult LoadRowsOp::verify() {
   if (failed(verifyListed(*this, getView().getType(), getResult().getType())))
     return failure(); // (C1)

@@ -508,6 +508,48 @@ def Sm90_StoreOp : Sm90_Op<"store"> {
   let hasVerifier = 1;
 }
 
+def Sm90_LoadPairsOp : Sm90_Op<"load_pairs"> {
+  let summary = "loads neighbouring elements from global memory as the same element of two tiles";
+  let description = [{
+    `first[i, j] = view[offsets[0] + i, offsets[1] + j]` and `second[i, j]` is the element behind it in
+    memory, or both are 0 where an index is outside the view's sizes: pairs of channels that a
+    rotary embedding rotates, interleaved. One access moves the pairs of a run of columns.
+
+    ```
+    memory   a0 b0 a1 b1 a2 b2 a3 b3      first  a0 a1 a2 a3      second  b0 b1 b2 b3
+    ```
+
+    The pairs of a run, `sm90.column_run` columns or those of a thread, are promised to be aligned
+    together, and to be all inside or all outside the view.
+
+    (C1) a view with column stride 2, of two dimensions or with rows in groups, and two offsets; its
+    element type is that of the tiles.
+    (C2) both tiles are fragments of one type.
+  }];
+  let arguments = (ins Arg<Sm90_View, "", [MemRead]>:$view, Variadic<Index>:$offsets);
+  let results = (outs Sm90_Tile2D:$first, Sm90_Tile2D:$second);
+  let assemblyFormat = [{
+    $view `[` $offsets `]` attr-dict `:` type($view) `->` type($first) `,` type($second)
+  }];
+  let hasVerifier = 1;
+}
+
+def Sm90_StorePairsOp : Sm90_Op<"store_pairs"> {
+  let summary = "stores the same element of two fragments as neighbours to global memory";
+  let description = [{
+    What `sm90.load_pairs` would load again, dropping pairs outside the view; the same promise.
+
+    (C1), (C2) as `sm90.load_pairs`.
+  }];
+  let arguments = (ins Sm90_Tile2D:$first, Sm90_Tile2D:$second,
+                       Arg<Sm90_View, "", [MemWrite]>:$view, Variadic<Index>:$offsets);
+  let assemblyFormat = [{
+    $first `,` $second `to` $view `[` $offsets `]` attr-dict
+    `:` type($first) `,` type($second) `,` type($view)
+  }];
+  let hasVerifier = 1;
+}
+
 def Sm90_StoreSlotsOp : Sm90_Op<"store_slots"> {
   let summary = "scatters rows of a fragment into a paged pool by slot mapping";
   let description = [{
