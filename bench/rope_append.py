@@ -16,24 +16,42 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import typing
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
 
 STEPS, REPLAYS = 8, 9
-PAGE, DIM, LENGTH = 64, 128, 1 << 15
-SHAPES = ((32, 8), (64, 8), (32, 32))
+PAGE, LENGTH = 64, 1 << 15
 TOKENS = (1, 16, 128, 1024, 8192)
+
+
+class Shape(typing.NamedTuple):
+    heads: int
+    kv_heads: int
+    dim: int = 128
+    order: str = "half"
+
+    def __str__(self):
+        return f"{self.heads}-{self.kv_heads}-{self.dim}-{self.order}"
+
+
+# Of the interleaved ones, the first two have the RoPE part of DeepSeek-V3's queries, whole and a
+# rank's.
+SHAPES = (Shape(32, 8), Shape(64, 8), Shape(32, 32), Shape(8, 1), Shape(28, 4), Shape(24, 8, 96),
+          Shape(128, 1, 64, "interleaved"), Shape(16, 1, 64, "interleaved"),
+          Shape(40, 8, 128, "interleaved"))
 # Rotated numbers of bf16, rounded once.
 ALLOWED = 8e-3
 
 
-def module(heads, kv_heads, is_apart):
+def module(shape, is_apart):
     """Rotations by two tables, which may be one, are not made one launch."""
-    rows = lambda count: f"tensor<?x{count}x{DIM}xbf16>"
-    cache = (f"!mla.cache<page_size = {PAGE}, fields = [{{0}}: {kv_heads}x{DIM}], element = bf16, "
+    heads, kv_heads, dim, order = shape
+    rows = lambda count: f"tensor<?x{count}x{dim}xbf16>"
+    cache = (f"!mla.cache<page_size = {PAGE}, fields = [{{0}}: {kv_heads}x{dim}], element = bf16, "
              'format = "{1}">')
-    table = f"tensor<{LENGTH}x{DIM}xf32>"
-    rope = f"<order = half, dim = {DIM}, theta = 1.0e4, length = {LENGTH}>"
+    table = f"tensor<{LENGTH}x{dim}xf32>"
+    rope = f"<order = {order}, dim = {dim}, theta = 1.0e4, length = {LENGTH}>"
     second = f', %u: {table} {{mla.input = "table_of_keys"}}' if is_apart else ""
     return f"""!q = {rows(heads)}
 !k = {rows(kv_heads)}
@@ -52,17 +70,17 @@ func.func @step(%q: !q {{mla.input = "q"}}, %k: !k {{mla.input = "k"}}, %v: !k {
 """
 
 
-def path_of(folder, heads, kv_heads, is_apart):
-    return folder / f"{heads}-{kv_heads}-{'apart' if is_apart else 'fused'}.mlac"
+def path_of(folder, shape, is_apart):
+    return folder / f"{shape}-{'apart' if is_apart else 'fused'}.mlac"
 
 
 def build(folder, compiler):
     folder.mkdir(parents=True, exist_ok=True)
     for shape in SHAPES:
         for is_apart in (False, True):
-            package = path_of(folder, *shape, is_apart)
+            package = path_of(folder, shape, is_apart)
             source = package.with_suffix(".mlir")
-            source.write_text(module(*shape, is_apart))
+            source.write_text(module(shape, is_apart))
             subprocess.run([compiler, source, "--target=sm_90a", "--quiet", "-o", package],
                            check=True)
 
@@ -92,13 +110,14 @@ def median_us(torch, launch):
 class Problem:
     """Plans of one package that write to slots of their own."""
 
-    def __init__(self, torch, package, heads, kv_heads, tokens):
+    def __init__(self, torch, package, shape, tokens):
         import mlac
         import numpy as np
 
-        self.torch, self.tokens = torch, tokens
+        self.torch, self.tokens, self.shape = torch, tokens, shape
+        heads, kv_heads, dim, _ = shape
         pages = STEPS * -(-tokens // PAGE)
-        self.pools = [torch.full((pages, PAGE, kv_heads * DIM), float("nan"), device="cuda",
+        self.pools = [torch.full((pages, PAGE, kv_heads * dim), float("nan"), device="cuda",
                                  dtype=torch.bfloat16) for _ in range(2)]
         self.engine = mlac.Engine(mlac.Package(str(package)), mlac.Device("cuda"),
                                   max_num_requests=1, max_seq_len=max(TOKENS),
@@ -112,10 +131,10 @@ class Problem:
         self.plans = [self.engine.plan() for _ in range(STEPS)]
         for plan, slots in zip(self.plans, self.slots):
             plan.fill_tables([tokens], [tokens], table, slots, "step", pools=[(table, slots)])
-        draw = lambda count: torch.randn(tokens, count, DIM, device="cuda").bfloat16()
+        draw = lambda count: torch.randn(tokens, count, dim, device="cuda").bfloat16()
         self.buffers = {"q": draw(heads), "k": draw(kv_heads), "v": draw(kv_heads)}
         phi = torch.outer(torch.arange(LENGTH, device="cuda").double(),
-                          10000.0 ** (-torch.arange(0, DIM, 2, device="cuda").double() / DIM))
+                          10000.0 ** (-torch.arange(0, dim, 2, device="cuda").double() / dim))
         self.buffers["table"] = torch.cat([phi.cos(), phi.sin()], 1).float()
         if "apart" in package.name:
             self.buffers["table_of_keys"] = self.buffers["table"]
@@ -127,11 +146,13 @@ class Problem:
     def error(self):
         """Of the last step's rows."""
         torch, table = self.torch, self.buffers["table"][:self.tokens, None]
-        half = DIM // 2
+        cos, sin = table.chunk(2, -1)
 
         def rotated(rows):
-            a, b = rows.float().split(half, -1)
-            cos, sin = table.split(half, -1)
+            if self.shape.order == "interleaved":
+                a, b = rows.float().unflatten(-1, (-1, 2)).unbind(-1)
+                return torch.stack([a * cos - b * sin, b * cos + a * sin], -1).flatten(-2)
+            a, b = rows.float().chunk(2, -1)
             return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
         slots = torch.from_numpy(self.slots[-1]).cuda()
         stored = [pool.flatten(0, 1)[slots].view_as(self.buffers["k"]) for pool in self.pools]
@@ -148,20 +169,24 @@ def measure(folder):
     import torch
 
     is_wrong = False
-    for heads, kv_heads in SHAPES:
+    # Clocks rise in the first tenths of a second.
+    matrix = torch.randn(4096, 4096, device="cuda")
+    for _ in range(200):
+        matrix @ matrix
+    torch.cuda.synchronize()
+    for shape in SHAPES:
         for tokens in TOKENS:
-            moved = 2 * tokens * (heads + 2 * kv_heads) * DIM * 2
+            moved = 2 * tokens * (shape.heads + 2 * shape.kv_heads) * shape.dim * 2
             source = torch.empty(moved // 2, dtype=torch.uint8, device="cuda")
             target = torch.empty_like(source)
             copy = median_us(torch, lambda *_: target.copy_(source))
             times, errors = [], []
             for is_apart in (False, True):
-                problem = Problem(torch, path_of(folder, heads, kv_heads, is_apart), heads,
-                                  kv_heads, tokens)
+                problem = Problem(torch, path_of(folder, shape, is_apart), shape, tokens)
                 times.append(median_us(torch, problem.run))
                 errors.append(problem.error())
             is_wrong |= not max(errors) <= ALLOWED
-            print(f"{heads}/{kv_heads} heads of {DIM}, {tokens:5} tokens: fused {times[0]:8.2f} us, "
+            print(f"{shape} {tokens:5} tokens: fused {times[0]:8.2f} us, "
                   f"apart {times[1]:8.2f} us, copy {copy:8.2f} us: {copy / times[0]:.2f} of the copy; "
                   f"error {max(errors):.1e}", flush=True)
     return int(is_wrong)

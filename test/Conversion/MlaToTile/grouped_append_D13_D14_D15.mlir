@@ -12,6 +12,7 @@
 // CHECK-DAG: %[[TOKENS:.*]] = tile.dim "num_tokens"
 // CHECK-DAG: %[[ROTATED:.*]] = tile.buffer output "rotated"
 // SM90: tile.launch @rope_64_append grid(%[[TOKENS]], %c2{{.*}}, %c1{{.*}}) args(%{{.*}}, %[[ROTATED]],
+// SM90: tile.launch @rope_64_append_many grid(%[[TOKENS]], %c1{{.*}}, %c1{{.*}}) args(%{{.*}}, %[[ROTATED]],
 // CPU: tile.launch @rope_64_append grid(%[[TOKENS]], %c1, %c1) args(%{{.*}}, %[[ROTATED]],
 // CHECK-NOT: tile.launch
 

@@ -44,10 +44,23 @@ TilePair mlac::mla_to_tile::loadTokenAngles(KernelBuilder &b, const AngleTable &
 
 TilePair mlac::mla_to_tile::loadPositionAngles(KernelBuilder &b, const AngleTable &table,
                                                Value position, Value column, OpFoldResult rows,
-                                               ArrayRef<int64_t> shape) {
-  TilePair views = viewTable(b, table, b.mul(position, 2 * table.half), rows, 0);
-  Value cos = b.loadWide(views.first, {b.index(0), column}, shape);
-  return {cos, b.loadWide(views.second, {b.index(0), column}, shape)};
+                                               ArrayRef<int64_t> shape, int64_t groups) {
+  Value base = b.mul(position, 2 * table.half), zero = b.index(0);
+  if (groups == 1) {
+    TilePair views = viewTable(b, table, base, rows, 0);
+    Value cos = b.loadWide(views.first, {zero, column}, shape);
+    return {cos, b.loadWide(views.second, {zero, column}, shape)};
+  }
+  int64_t stride = table.pairStride(), columns = shape.back();
+  base = b.add(base, b.mul(column, stride));
+  auto load = [&](int64_t behind) {
+    Value view =
+        b.view(table.buffer, b.extent(base, behind), {rows, b.fixed(groups), b.fixed(columns)},
+               {b.fixed(0), b.fixed(columns * stride), b.fixed(stride)});
+    return b.loadWide(view, {zero, zero}, shape);
+  };
+  Value cos = load(0);
+  return {cos, load(table.sineOffset())};
 }
 
 TilePair mlac::mla_to_tile::rotate(KernelBuilder &b, const TilePair &pairs, const TilePair &cosSin,

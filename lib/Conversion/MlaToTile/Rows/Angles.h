@@ -44,10 +44,10 @@ struct AngleTable {
 TilePair loadTokenAngles(KernelBuilder &b, const AngleTable &table, mlir::Value positions,
                          mlir::Value tokens, mlir::Value row, int64_t rows);
 /// Of one position, alike in all rows of `shape`, from pair `column` on. `rows`: of what is
-/// rotated.
+/// rotated; each is `groups` rows of the tile.
 TilePair loadPositionAngles(KernelBuilder &b, const AngleTable &table, mlir::Value position,
                             mlir::Value column, mlir::OpFoldResult rows,
-                            llvm::ArrayRef<int64_t> shape);
+                            llvm::ArrayRef<int64_t> shape, int64_t groups = 1);
 /// f32 pairs by these angles, or back.
 TilePair rotate(KernelBuilder &b, const TilePair &pairs, const TilePair &cosSin,
                 bool isInverse = false);

@@ -12,7 +12,10 @@
 //     half         a = x[0 : R/2]     b = x[R/2 : R]
 //
 // so that rotation is element-wise on [M, R/2] tiles. Where rows are wider than R, the channels
-// before and behind are copied by a program of their own.
+// before and behind are copied by a program of their own. Heads that are fewer than a tile has rows
+// are folded, so that all threads have some of their pairs:
+//
+//     32 heads of 64 pairs   [64, 32]: pairs 0 .. 31 of head 0, pairs 32 .. 63, 0 .. 31 of head 1
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +42,20 @@ struct ChannelRows {
 /// What a program has of heads' rows; columns: pairs, where it rotates.
 struct ChannelTile {
   int64_t rows, columns;
-  mlir::Value row, column;
+  mlir::Value row, column; ///< first head, and its first column
+  int64_t groups = 1;      ///< rows of the tile that are one head's, `columns` of each
+
+  /// Of at most `heads` heads from `first` on, and of the `width` columns of each at most `count`
+  /// from `column` on.
+  static ChannelTile ofHeads(const TileShapes &shapes, int64_t heads, int64_t width, int64_t count,
+                             mlir::Value first, mlir::Value column);
+  llvm::SmallVector<int64_t, 2> shape() const { return {rows, columns}; }
+};
+
+/// The heads, and the pairs of each, that a program rotates at most.
+struct HeadShare {
+  int64_t heads, columns;
+  bool operator==(const HeadShare &) const = default;
 };
 
 struct RotatedChannels {
@@ -48,9 +64,10 @@ struct RotatedChannels {
 
   static RotatedChannels of(mlir::mla::RopeAttr rope, int64_t first, int64_t columns,
                             bool isInverse = false);
-  /// Pairs that a program of tiles with `rows` heads rotates: few where rows alone are too few
-  /// programs.
-  int64_t tileColumns(const TileShapes &shapes, bool hasHeads) const;
+  /// A program's share of a token's `heads`: little, where tokens are too few programs, or as much
+  /// as its registers hold, of whole heads if they can be.
+  HeadShare littleOf(const TileShapes &shapes, int64_t heads) const;
+  HeadShare muchOf(const TileShapes &shapes, int64_t heads) const;
   bool hasRest() const { return 2 * half < columns; }
   /// Programs of a tile of rows: for tiles of pairs and, if there are any, for the other channels.
   int64_t programs(int64_t tileColumns) const {
@@ -66,11 +83,6 @@ struct RotatedChannels {
   /// Channels before and behind those that are rotated, at most `limit` at a time.
   void copyRest(KernelBuilder &b, const ChannelRows &from, const ChannelRows &to,
                 const ChannelTile &tile, int64_t limit) const;
-
-private:
-  TilePair pairs(KernelBuilder &b, const ChannelRows &rows) const;
-  void storeRotated(KernelBuilder &b, const TilePair &loaded, const TilePair &angles,
-                    const ChannelRows &to, const ChannelTile &tile) const;
 };
 
 /// A tile of rows of `width` channels as they are.

@@ -78,14 +78,17 @@ Value CodedRope::load(KernelBuilder &b, ValueRange args, const Run &run) {
 void CodedRope::store(KernelBuilder &b, ValueRange args, ArrayRef<Value> tiles,
                       ArrayRef<Run> runs) {
   Value scale = chooseScales(b, kOutputRule, tiles), at = heads.first(b), zero = b.index(0);
-  for (auto [tile, run] : llvm::zip_equal(tiles, runs))
-    b.store(divideToCodes(b, tile, scale), view(b, args, kCodes, codes, run), {at, zero});
+  // All are made before any is stored: what is beside each other is one store then.
+  auto made = llvm::map_to_vector(tiles, [&](Value tile) { return divideToCodes(b, tile, scale); });
+  for (auto [tile, run] : llvm::zip_equal(made, runs))
+    b.store(tile, view(b, args, kCodes, codes, run), {at, zero});
   // One element wide: of the tile's equal columns the first is stored.
   Value to = heads.view(b, args[kScales], scales, args[kTokens], b.programId(2), /*width=*/1);
   b.store(b.broadcast(scale, kWidthMultiple), to, {at, zero});
 }
 
 void CodedRope::write(KernelBuilder &b, ValueRange args) {
+  b.markRowKernel();
   auto keep = [&] {
     Run whole{0, group, 1};
     store(b, args, load(b, args, whole), whole);

@@ -34,33 +34,35 @@ namespace {
 /// The heads of a token's query, key or value.
 struct Heads {
   TensorRef rows;
-  int64_t tileRows;
+  int64_t perTile; ///< heads of a program
 
-  Heads(StepLowering &step, TensorRef rows)
-      : rows(std::move(rows)), tileRows(step.shapes.rowsFor(this->rows.size(1))) {}
-  int64_t tiles() const { return llvm::divideCeil(rows.size(1), tileRows); }
+  int64_t tiles() const { return llvm::divideCeil(rows.size(1), perTile); }
   ChannelRows from(KernelBuilder &b, Value buffer, Value token) const {
     return {buffer,          b.mul(token, rows.strides[0]),
             rows.offset,     b.fixed(rows.size(1)),
             rows.strides[1], rows.strides[2]};
   }
-  ChannelTile tile(KernelBuilder &b, Value index, int64_t columns, Value column) const {
-    return {tileRows, columns, b.mul(index, tileRows), column};
+  /// Of the `width` columns of each head at most `count`.
+  ChannelTile tile(KernelBuilder &b, const TileShapes &shapes, Value index, int64_t width,
+                   int64_t count, Value column) const {
+    return ChannelTile::ofHeads(shapes, std::min(perTile, rows.size(1)), width, count,
+                                b.mul(index, perTile), column);
   }
 };
 
 class GroupedAppend {
 public:
-  GroupedAppend(StepLowering &step, mla::GroupedAppendOp op)
+  GroupedAppend(StepLowering &step, mla::GroupedAppendOp op, TensorRef output,
+                const RotatedChannels &channels, const HeadShare &share)
       : step(step), op(op), table(step.lookup(op.getTable())),
-        output(step.allocate(op.getRotated())), query(step, step.lookup(op.getQuery())),
-        key(step, step.lookup(op.getKey())), value(step, step.lookup(op.getValue())),
-        channels(RotatedChannels::of(op.getRope(), op.getOffset(), query.rows.size(2))),
-        tileColumns(channels.tileColumns(step.shapes, /*hasHeads=*/true)),
-        blocks(channels.programs(tileColumns)),
+        output(std::move(output)), query{step.lookup(op.getQuery()), share.heads},
+        key{step.lookup(op.getKey()), share.heads}, value{step.lookup(op.getValue()), share.heads},
+        channels(channels), tileColumns(share.columns), blocks(channels.programs(share.columns)),
         valueColumns(paddedWidth(llvm::divideCeil(value.rows.size(2), blocks))) {}
 
-  void launch();
+  /// Programs of a token.
+  int64_t programs() const { return tiles() * blocks; }
+  void launch(const std::string &suffix);
 
 private:
   struct Argument {
@@ -131,22 +133,24 @@ TilePair GroupedAppend::loadAngles(KernelBuilder &b, const Program &program,
   Value position = mla::hasTokenAngles(op)
                        ? program.token
                        : b.loadScalar(program.args[Argument::Positions], program.token);
-  return loadPositionAngles(b, angles, position, tile.column, rows, {tile.rows, tile.columns});
+  return loadPositionAngles(b, angles, position, tile.column, rows, tile.shape(), tile.groups);
 }
 
 void GroupedAppend::rotate(KernelBuilder &b, const Program &program) {
   Value column = b.mul(program.block, tileColumns);
-  ChannelTile queries = query.tile(b, program.tile, tileColumns, column);
-  ChannelTile keys = key.tile(b, program.tile, tileColumns, column);
+  auto tileOf = [&](const Heads &heads) {
+    return heads.tile(b, step.shapes, program.tile, channels.half, tileColumns, column);
+  };
+  ChannelTile queries = tileOf(query), keys = tileOf(key);
   // All rows of a tile have the same angles.
-  OpFoldResult rows = b.fixed(std::max(queries.rows, keys.rows));
+  OpFoldResult rows = b.fixed(std::max(query.rows.size(1), key.rows.size(1)));
   std::optional<TilePair> ofQueries, ofKeys, loadedQueries, loadedKeys;
   if (program.hasQueries) {
     ofQueries = loadAngles(b, program, queries, rows);
     loadedQueries = channels.load(b, program.query, queries);
   }
   if (program.hasKeys) {
-    bool isShared = ofQueries && keys.rows == queries.rows;
+    bool isShared = ofQueries && keys.shape() == queries.shape() && keys.groups == queries.groups;
     ofKeys = isShared ? *ofQueries : loadAngles(b, program, keys, rows);
     loadedKeys = channels.load(b, program.key, keys);
   }
@@ -158,25 +162,27 @@ void GroupedAppend::rotate(KernelBuilder &b, const Program &program) {
 
 void GroupedAppend::copyRest(KernelBuilder &b, const Program &program) {
   int64_t limit = step.shapes.columns;
+  auto tileOf = [&](const Heads &heads) -> ChannelTile {
+    return {heads.perTile, limit, b.mul(program.tile, heads.perTile), {}};
+  };
   if (program.hasQueries)
-    channels.copyRest(b, program.query, program.output,
-                      query.tile(b, program.tile, tileColumns, {}), limit);
+    channels.copyRest(b, program.query, program.output, tileOf(query), limit);
   if (program.hasKeys)
-    channels.copyRest(b, program.key, program.keySlot, key.tile(b, program.tile, tileColumns, {}),
-                      limit);
+    channels.copyRest(b, program.key, program.keySlot, tileOf(key), limit);
 }
 
 void GroupedAppend::writeTile(KernelBuilder &b, Program program) {
   program.query = query.from(b, program.args[Argument::Query], program.token);
-  Heads rotated(step, output);
-  program.output = rotated.from(b, program.args[Argument::Output], program.token);
+  program.output =
+      Heads{output, query.perTile}.from(b, program.args[Argument::Output], program.token);
   program.key = key.from(b, program.args[Argument::Key], program.token);
   program.value = value.from(b, program.args[Argument::Value], program.token);
   Value loaded;
   ChannelTile values;
   if (program.hasKeys) {
     findSlots(b, program);
-    values = value.tile(b, program.tile, valueColumns, b.mul(program.block, valueColumns));
+    values = value.tile(b, step.shapes, program.tile, value.rows.size(2), valueColumns,
+                        b.mul(program.block, valueColumns));
     loaded = loadChannels(b, program.value, values, value.rows.size(2));
   }
   auto rotateOwn = [&] { rotate(b, program); };
@@ -190,6 +196,7 @@ void GroupedAppend::writeTile(KernelBuilder &b, Program program) {
 }
 
 void GroupedAppend::write(KernelBuilder &b, ValueRange args) {
+  b.markRowKernel();
   Value tile = b.divNarrow(b.programId(1), b.index(blocks));
   Value block = b.sub(b.programId(1), b.mul(tile, blocks));
   Program program{args, b.programId(0), tile, block, true, true, {}, {}, {}, {}, {}, {}};
@@ -204,10 +211,7 @@ void GroupedAppend::write(KernelBuilder &b, ValueRange args) {
       b.isBelow(tile, both), [&] { writeTile(b, program); }, [&] { writeTile(b, more); });
 }
 
-void GroupedAppend::launch() {
-  step.forwardCache(op.getResult(), op.getCache());
-  if (op.getValueCache())
-    step.forwardCache(op.getValueResult(), op.getValueCache());
+void GroupedAppend::launch(const std::string &suffix) {
   Value tokens = step.value(query.rows.sizes[0]);
   SmallVector<Value> args = {query.rows.buffer,         output.buffer, key.rows.buffer,
                              value.rows.buffer,         table.buffer,  step.value(table.sizes[0]),
@@ -218,13 +222,31 @@ void GroupedAppend::launch() {
     llvm::append_range(args, Pool::ofPlan(step, op.getValueCache()).args());
     args.push_back(slots(op.getValueCache()));
   }
-  std::string name = llvm::formatv("rope_{0}_append", 2 * channels.half).str();
+  std::string name = llvm::formatv("rope_{0}_append{1}", 2 * channels.half, suffix).str();
   step.launch(
       name, {tokens, step.constant(tiles() * blocks), step.constant(1)}, args,
       [&](KernelBuilder &b, ValueRange inner) { write(b, inner); }, step.chained());
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::GroupedAppendOp op) {
-  GroupedAppend(step, op).launch();
+  TensorRef output = step.allocate(op.getRotated()), query = step.lookup(op.getQuery());
+  step.forwardCache(op.getResult(), op.getCache());
+  if (op.getValueCache())
+    step.forwardCache(op.getValueResult(), op.getValueCache());
+  RotatedChannels channels = RotatedChannels::of(op.getRope(), op.getOffset(), query.size(2));
+  int64_t heads = std::max(query.size(1), step.lookup(op.getKey()).size(1));
+  HeadShare little = channels.littleOf(step.shapes, heads);
+  HeadShare much = channels.muchOf(step.shapes, heads);
+  GroupedAppend ofLittle(step, op, output, channels, little);
+  GroupedAppend ofMuch(step, op, output, channels, much);
+  if (little == much) {
+    ofLittle.launch("");
+    return success();
+  }
+  // Where programs of little work would no longer run at once, they are as few as they can be.
+  Value programs = step.multiply(step.value(query.sizes[0]), ofLittle.programs());
+  step.versionByRows(
+      programs, step.machine.tuning.manyLatentRows, [&] { ofLittle.launch(""); },
+      [&] { ofMuch.launch("_many"); });
   return success();
 }

@@ -45,9 +45,7 @@ public:
         output(rowsOf(op, step.allocate(op.getResult()))), table(step.lookup(op.getTable())),
         channels(RotatedChannels::of(op.getRope(), op.getOffset().value_or(0),
                                      input.size(input.rank() - 1), op.getInverse())),
-        every(static_cast<int64_t>(op.getEvery())), isByToken(mla::hasTokenAngles(op)),
-        tileRows(hasHeads() ? step.shapes.rowsFor(input.size(1)) : step.shapes.rows),
-        tileColumns(channels.tileColumns(step.shapes, hasHeads())) {}
+        every(static_cast<int64_t>(op.getEvery())), isByToken(mla::hasTokenAngles(op)) {}
 
   void launch();
 
@@ -60,14 +58,14 @@ private:
                           OpFoldResult count);
   TilePair angles(KernelBuilder &b, ValueRange args, Value token, const ChannelTile &tile,
                   OpFoldResult rows);
-  void write(KernelBuilder &b, ValueRange args);
+  void write(KernelBuilder &b, ValueRange args, const HeadShare &share);
+  void launch(const HeadShare &share, const char *suffix = "");
 
   StepLowering &step;
   TensorRef input, output, table;
   RotatedChannels channels;
   int64_t every;  // tokens that have one position
   bool isByToken; // whether the table's rows are the tokens'
-  int64_t tileRows, tileColumns;
 };
 
 } // namespace
@@ -82,44 +80,66 @@ TilePair RopeKernel::angles(KernelBuilder &b, ValueRange args, Value token, cons
                             OpFoldResult rows) {
   AngleTable from = AngleTable::of(table, args[2], args[5], channels.half);
   if (!hasHeads())
-    return loadTokenAngles(b, from, isByToken ? Value() : args[3], args[4], tile.row, tileRows);
+    return loadTokenAngles(b, from, isByToken ? Value() : args[3], args[4], tile.row, tile.rows);
   Value position = isByToken ? token : b.loadScalar(args[3], token);
   if (every > 1)
     position = b.mul(b.divNarrow(position, b.index(every)), every);
-  return loadPositionAngles(b, from, position, tile.column, rows, {tileRows, tileColumns});
+  return loadPositionAngles(b, from, position, tile.column, rows, tile.shape(), tile.groups);
 }
 
-void RopeKernel::write(KernelBuilder &b, ValueRange args) {
+void RopeKernel::write(KernelBuilder &b, ValueRange args, const HeadShare &share) {
+  b.markRowKernel();
+  int64_t columns = share.columns;
   OpFoldResult count = hasHeads() ? b.fixed(input.size(1)) : OpFoldResult(args[4]);
-  ChannelTile tile{tileRows, tileColumns, b.mul(b.programId(hasHeads() ? 1 : 0), tileRows), {}};
+  Value first = b.mul(b.programId(hasHeads() ? 1 : 0), share.heads);
   Value token = hasHeads() ? b.programId(0) : b.index(0);
   ChannelRows from = rows(b, args[0], input, token, count);
   ChannelRows to = rows(b, args[1], output, token, count);
+  ChannelTile tile{share.heads, columns, first, {}};
   auto rotateOwn = [&] {
-    tile.column = tileColumns < channels.half ? b.mul(b.programId(2), tileColumns) : b.index(0);
+    tile.column = columns < channels.half ? b.mul(b.programId(2), columns) : b.index(0);
+    if (hasHeads())
+      tile = ChannelTile::ofHeads(step.shapes, std::min(share.heads, input.size(1)), channels.half,
+                                  columns, first, tile.column);
     channels.rotate(
         b, from, to, [&] { return angles(b, args, token, tile, count); }, tile);
   };
   if (!channels.hasRest())
     return rotateOwn();
-  Value turns = b.index(channels.programs(tileColumns) - 1);
+  Value turns = b.index(channels.programs(columns) - 1);
   b.ifThenElse(b.isBelow(b.programId(2), turns), rotateOwn,
                [&] { channels.copyRest(b, from, to, tile, step.shapes.columns); });
 }
 
+/// Where programs of little work would no longer run at once, they are as few as they can be.
 void RopeKernel::launch() {
+  if (!hasHeads())
+    return launch({step.shapes.rows, paddedWidth(channels.half)});
+  int64_t heads = input.size(1);
+  HeadShare little = channels.littleOf(step.shapes, heads);
+  HeadShare much = channels.muchOf(step.shapes, heads);
+  if (little == much)
+    return launch(little);
+  int64_t programs = llvm::divideCeil(heads, little.heads) * channels.programs(little.columns);
+  step.versionByRows(
+      step.multiply(step.value(input.sizes[0]), programs), step.machine.tuning.manyLatentRows,
+      [&] { launch(little); }, [&] { launch(much, "_many"); });
+}
+
+void RopeKernel::launch(const HeadShare &share, const char *suffix) {
   Value tokens = step.value(input.sizes[0]);
-  std::array<Value, 3> grid = {step.ceilDiv(tokens, tileRows), step.constant(1), step.constant(1)};
+  std::array<Value, 3> grid = {step.ceilDiv(tokens, share.heads), step.constant(1),
+                               step.constant(1)};
   if (hasHeads())
-    grid = {tokens, step.constant(llvm::divideCeil(input.size(1), tileRows)), step.constant(1)};
-  grid[2] = step.constant(channels.programs(tileColumns));
+    grid = {tokens, step.constant(llvm::divideCeil(input.size(1), share.heads)), step.constant(1)};
+  grid[2] = step.constant(channels.programs(share.columns));
   SmallVector<Value> args = {input.buffer, output.buffer,
                              table.buffer, step.metadata("positions"),
                              tokens,       step.value(table.sizes[0])};
   std::string name =
-      llvm::formatv("rope_{0}{1}", 2 * channels.half, hasHeads() ? "_heads" : "").str();
+      llvm::formatv("rope_{0}{1}{2}", 2 * channels.half, hasHeads() ? "_heads" : "", suffix).str();
   step.launch(
-      name, grid, args, [&](KernelBuilder &b, ValueRange inner) { write(b, inner); },
+      name, grid, args, [&](KernelBuilder &b, ValueRange inner) { write(b, inner, share); },
       step.chained());
 }
 

@@ -320,6 +320,7 @@ void RotatedRow::store(KernelBuilder &b, ValueRange args, const Loaded &row) {
 /// Loads of all rows are in flight together. Behind the last row the last one again, with the same
 /// result.
 void RotatedRow::write(KernelBuilder &b, ValueRange args, int64_t together) {
+  b.markRowKernel();
   Weights weights = loadWeights(b, args);
   Value token = b.programId(0), head = hasHeads ? b.programId(1) : Value();
   Value &own = hasHeads ? head : token;
