@@ -97,6 +97,8 @@ public:
   }
   /// Of many rows several together, or what `many` launches.
   void launch(llvm::function_ref<void()> many = nullptr);
+  /// Rows of heads, and of the same tokens those of `key`: one launch, unless tokens are many.
+  void launchWith(RotatedRow &key);
 
 private:
   enum Argument { kInput, kFactors, kAddends, kTable, kLength, kPositions, kTokens, kTarget };
@@ -113,6 +115,7 @@ private:
   SmallVector<Value> args();
   std::string name() const;
   void launchTogether(int64_t together);
+  void launchTogether(int64_t together, RotatedRow &key);
   void write(KernelBuilder &b, ValueRange args, int64_t together);
   RowKernel kernelOf(KernelBuilder &b, const Run &run, int64_t stride) const {
     return RowKernel(step, b, run.width, run.stride * stride, columns);
@@ -405,6 +408,38 @@ void RotatedRow::launch(llvm::function_ref<void()> many) {
       rows, tuning.manyLatentRows, [&] { launchTogether(1); }, launchMany);
 }
 
+/// The last program of each token has the key's row.
+void RotatedRow::launchTogether(int64_t together, RotatedRow &key) {
+  SmallVector<Value> args = this->args(), others = key.args();
+  size_t own = args.size();
+  args.append(others);
+  int64_t programs = llvm::divideCeil(spec.input.size(1), together);
+  std::string suffix = together > 1 ? "_rows_" + std::to_string(together) : "";
+  step.launch(
+      name() + suffix + "_" + key.name(),
+      {step.value(spec.input.sizes[0]), step.constant(programs + 1), step.constant(1)}, args,
+      [&](KernelBuilder &b, ValueRange inner) {
+        b.ifThenElse(
+            b.isBelow(b.programId(1), b.index(programs)),
+            [&] { write(b, inner.take_front(own), together); },
+            [&] { key.write(b, inner.drop_front(own), /*together=*/1); });
+      },
+      step.chained());
+}
+
+void RotatedRow::launchWith(RotatedRow &key) {
+  const Tuning &tuning = step.machine.tuning;
+  Value tokens = step.value(spec.input.sizes[0]);
+  auto one = [&] { launchTogether(1, key); };
+  auto several = [&] { launchTogether(tuning.latentRowsTogether, key); };
+  auto apart = [&] {
+    launchTogether(tuning.latentRowsTogether);
+    key.launchTogether(tuning.latentRowsTogether);
+  };
+  step.versionByRows(step.multiply(tokens, spec.input.size(1)), tuning.manyLatentRows, one,
+                     [&] { step.versionByRows(tokens, tuning.manyLatentRows, several, apart); });
+}
+
 //===----------------------------------------------------------------------===//
 // Operations
 //===----------------------------------------------------------------------===//
@@ -425,18 +460,38 @@ static LogicalResult refuseWidths(StepLowering &step, Operation *op, const Rotat
   return refuseRow(step, op, widths + " columns");
 }
 
-LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::NormRopeOp op) {
+/// The norm and rotation of heads that is launched with `append`, of the same tokens; null: none
+/// is. Neither depends on the other, since `append` directly follows: what a token has of both is
+/// ready at once (V4's queries and its key).
+static mla::NormRopeOp findCompanion(StepLowering &step, mla::RopeAppendOp append) {
+  auto heads = dyn_cast_or_null<mla::NormRopeOp>(append->getPrevNode());
+  bool canJoin = heads && heads.getBatch() == append.getBatch() &&
+                 append.getInput() != heads.getResult() &&
+                 static_cast<int64_t>(append.getEvery()) == 1 &&
+                 cast<RankedTensorType>(heads.getInput().getType()).getRank() == 3;
+  return canJoin && step.shapes.isRowCountFixed ? heads : mla::NormRopeOp();
+}
+
+static FailureOr<RotatedRow> makeRow(StepLowering &step, mla::NormRopeOp op) {
   TensorRef input = step.lookup(op.getInput());
   RotatedRows row(op.getRope(), op.getOffset(), input.size(input.rank() - 1));
   if (!canHold(step, row))
     return refuseWidths(step, op, row);
-  RotatedRow(step, {.input = input,
-                    .norm = normOf(step, op.getGamma(), op.getEps()),
-                    .table = step.lookup(op.getTable()),
-                    .row = row,
-                    .target = step.allocate(op.getResult())})
-      .launch();
-  return success();
+  return RotatedRow(step, {.input = input,
+                           .norm = normOf(step, op.getGamma(), op.getEps()),
+                           .table = step.lookup(op.getTable()),
+                           .row = row,
+                           .target = step.allocate(op.getResult())});
+}
+
+LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::NormRopeOp op) {
+  auto append = dyn_cast_or_null<mla::RopeAppendOp>(op->getNextNode());
+  if (append && findCompanion(step, append))
+    return success();
+  FailureOr<RotatedRow> row = makeRow(step, op);
+  if (succeeded(row))
+    row->launch();
+  return row;
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::RopeAppendOp op) {
@@ -452,8 +507,16 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::RopeAppendOp op)
                       .target = PoolTarget{op.getCache(), op.getBatch(), /*isRounded=*/true}};
   if (std::optional<APFloat> eps = op.getEps())
     spec.norm = normOf(step, op.getGamma(), *eps);
-  RotatedRow(step, spec).launch();
-  return success();
+  RotatedRow key(step, spec);
+  mla::NormRopeOp companion = findCompanion(step, op);
+  if (!companion) {
+    key.launch();
+    return success();
+  }
+  FailureOr<RotatedRow> heads = makeRow(step, companion);
+  if (succeeded(heads))
+    heads->launchWith(key);
+  return heads;
 }
 
 bool mlac::mla_to_tile::lowerRopeByRow(StepLowering &step, mla::RopeOp op) {
