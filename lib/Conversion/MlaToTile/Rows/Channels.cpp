@@ -168,13 +168,13 @@ void mlac::mla_to_tile::storeChannels(KernelBuilder &b, Value loaded, const Chan
 }
 
 void RotatedChannels::copyRest(KernelBuilder &b, const ChannelRows &from, const ChannelRows &to,
-                               const ChannelTile &tile, int64_t limit) const {
+                               TileOf tileOf, int64_t limit) const {
   for (auto [begin, end] : {std::pair(int64_t(0), first), {first + 2 * half, columns}}) {
     if (begin == end)
       continue;
     int64_t width = end - begin, block = blockWidth(width, limit);
     b.forBlocks(width, block, {}, [&, begin = begin](Value column, ValueRange) {
-      ChannelTile part{tile.rows, block, tile.row, column};
+      ChannelTile part = tileOf(width, block, column);
       TilePlace source(b, from, part, begin, width);
       storeTile(b, b.load(source.view, source.at, part.shape()),
                 TilePlace(b, to, part, begin, width), to);

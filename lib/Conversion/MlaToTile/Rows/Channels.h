@@ -80,9 +80,11 @@ struct RotatedChannels {
   TilePair load(KernelBuilder &b, const ChannelRows &from, const ChannelTile &tile) const;
   void store(KernelBuilder &b, const TilePair &loaded, const TilePair &angles,
              const ChannelRows &to, const ChannelTile &tile) const;
-  /// Channels before and behind those that are rotated, at most `limit` at a time.
-  void copyRest(KernelBuilder &b, const ChannelRows &from, const ChannelRows &to,
-                const ChannelTile &tile, int64_t limit) const;
+  /// Channels before and behind those that are rotated, at most `limit` at a time; `tileOf` says
+  /// what a program has of `width` of them, `count` from `column` on.
+  using TileOf = llvm::function_ref<ChannelTile(int64_t width, int64_t count, mlir::Value column)>;
+  void copyRest(KernelBuilder &b, const ChannelRows &from, const ChannelRows &to, TileOf tileOf,
+                int64_t limit) const;
 };
 
 /// A tile of rows of `width` channels as they are.

@@ -162,13 +162,16 @@ void GroupedAppend::rotate(KernelBuilder &b, const Program &program) {
 
 void GroupedAppend::copyRest(KernelBuilder &b, const Program &program) {
   int64_t limit = step.shapes.columns;
-  auto tileOf = [&](const Heads &heads) -> ChannelTile {
-    return {heads.perTile, limit, b.mul(program.tile, heads.perTile), {}};
+  auto copy = [&](const Heads &heads, const ChannelRows &from, const ChannelRows &to) {
+    auto tileOf = [&](int64_t width, int64_t count, Value column) {
+      return heads.tile(b, step.shapes, program.tile, width, count, column);
+    };
+    channels.copyRest(b, from, to, tileOf, limit);
   };
   if (program.hasQueries)
-    channels.copyRest(b, program.query, program.output, tileOf(query), limit);
+    copy(query, program.query, program.output);
   if (program.hasKeys)
-    channels.copyRest(b, program.key, program.keySlot, tileOf(key), limit);
+    copy(key, program.key, program.keySlot);
 }
 
 void GroupedAppend::writeTile(KernelBuilder &b, Program program) {

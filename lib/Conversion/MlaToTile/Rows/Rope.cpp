@@ -95,12 +95,15 @@ void RopeKernel::write(KernelBuilder &b, ValueRange args, const HeadShare &share
   Value token = hasHeads() ? b.programId(0) : b.index(0);
   ChannelRows from = rows(b, args[0], input, token, count);
   ChannelRows to = rows(b, args[1], output, token, count);
-  ChannelTile tile{share.heads, columns, first, {}};
+  auto tileOf = [&](int64_t width, int64_t most, Value column) {
+    if (!hasHeads())
+      return ChannelTile{share.heads, most, first, column};
+    return ChannelTile::ofHeads(step.shapes, std::min(share.heads, input.size(1)), width, most,
+                                first, column);
+  };
   auto rotateOwn = [&] {
-    tile.column = columns < channels.half ? b.mul(b.programId(2), columns) : b.index(0);
-    if (hasHeads())
-      tile = ChannelTile::ofHeads(step.shapes, std::min(share.heads, input.size(1)), channels.half,
-                                  columns, first, tile.column);
+    Value column = columns < channels.half ? b.mul(b.programId(2), columns) : b.index(0);
+    ChannelTile tile = tileOf(channels.half, columns, column);
     channels.rotate(
         b, from, to, [&] { return angles(b, args, token, tile, count); }, tile);
   };
@@ -108,7 +111,7 @@ void RopeKernel::write(KernelBuilder &b, ValueRange args, const HeadShare &share
     return rotateOwn();
   Value turns = b.index(channels.programs(columns) - 1);
   b.ifThenElse(b.isBelow(b.programId(2), turns), rotateOwn,
-               [&] { channels.copyRest(b, from, to, tile, step.shapes.columns); });
+               [&] { channels.copyRest(b, from, to, tileOf, step.shapes.columns); });
 }
 
 /// Where programs of little work would no longer run at once, they are as few as they can be.
