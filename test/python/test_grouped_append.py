@@ -112,7 +112,11 @@ CASES = (
     Case(12, 4, 24, 24, 0, 8, "interleaved", "bf16", 4, 0, ""),
     # More tiles of queries than of keys.
     Case(72, 2, 32, 16, 8, 16, "half", "bf16", 4, 0, ""),
+    # Of many tokens heads are folded, and more tiles are of queries than of keys.
+    Case(40, 3, 144, 80, 8, 128, "interleaved", "bf16", 16, 0, ""),
 )
+# Enough tokens for programs of as many pairs as they hold, on a GPU.
+MANY = (LENGTH,) * 17
 # Rows that are rounded, divided and rounded again: whatever a quotient is, above 448 among them.
 CODES = (
     Case(8, 2, 64, 64, 0, 64, "half", "bf16", 16, 0, "", (0.03125, 0.013)),
@@ -137,9 +141,10 @@ class GroupedAppendTest(unittest.TestCase):
                             package], check=True)
             return mlac.Package(package.read_bytes())
 
-    def run_step(self, case, package, rng, lengths, cached):
+    def run_step(self, case, package, rng, lengths, cached, pages=PAGES):
         kernels = [kernel["name"] for kernel in package.info["targets"][0]["kernels"]]
-        self.assertEqual(kernels, [f"rope_{case.rope_dim}_append"])
+        name = f"rope_{case.rope_dim}_append"
+        self.assertIn(kernels, ([name], [name, f"{name}_many"]))
         pools = 1 + bool(case.value_page)
         machine = MACHINE(2)
         engine = mlac.Engine(package, machine.device, max_num_requests=len(lengths),
@@ -156,7 +161,7 @@ class GroupedAppendTest(unittest.TestCase):
         if not case.table:
             table = np.concatenate([cos, sin], 1).astype(np.float32)
         widths = [case.kv_heads * case.dim, case.kv_heads * case.value_dim]
-        memories = [narrow(np.full((PAGES, page, width), np.nan), case.element)
+        memories = [narrow(np.full((pages, page, width), np.nan), case.element)
                     for page, width in zip(
             (case.page, case.value_page), widths if case.value_page else [sum(widths)])]
         # Any slots, of which some are not written.
@@ -253,7 +258,7 @@ class GroupedAppendTest(unittest.TestCase):
         pages = (case.page, case.value_page or case.page)
         for part, own, page, rows, is_exact in zip(parts, (slots[0], slots[-1]), pages,
                                                    (keys, values), (False, True)):
-            got = part.reshape(PAGES * page, -1)
+            got = part.reshape(len(memories[0]) * page, -1)
             written = own >= 0
             new = got[own[written]].reshape(-1, *rows.shape[1:])
             if is_exact:
@@ -269,6 +274,8 @@ class GroupedAppendTest(unittest.TestCase):
             with self.subTest(case=case):
                 self.run_step(case, package, rng, (5, 0, 1), (0, 7, 59))
                 self.run_step(case, package, rng, (1, 1), (63, 0))
+                if MACHINE is Gpu:
+                    self.run_step(case, package, rng, MANY, (0,) * len(MANY), pages=sum(MANY))
 
 
 class SimulatorTest(unittest.TestCase):
