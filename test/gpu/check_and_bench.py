@@ -57,7 +57,8 @@ OTHERS = {"v3-tp8-f16": ("deepseek_v3.json", "--dtype=f16"),
 OTHERS_CHECKED = (("--samples=8", "--batch=64", "--context=1,63,64,65,4096", "--query-len=1"),
                   ("--samples=8", "--batch=5", "--context=63,64,65,300,4096", "--query-len=1"),
                   ("--samples=8", "--context=0,63,64,65", "--query-len=130"))
-STEP_LIMIT_S = 150
+# The float64 reference of the largest steps takes 200 s where six checks share 16 cores.
+STEP_LIMIT_S = 400
 
 
 def golden_packages():
