@@ -44,6 +44,8 @@ def main():
     command.add_argument("--rounds", type=int, default=9)
     command.add_argument("--sustain", type=float, default=0, metavar="SECONDS",
                          help="of each contestant at the power limit, after 0.8 s of heating")
+    command.add_argument("--also", nargs="+", type=pathlib.Path, metavar="DIR",
+                         help="packages of other builds, timed by turns with these")
     command.add_argument("--fa3", metavar="LIBRARY", help="vLLM's _vllm_fa3_C.abi3.so "
                                                           "(default: MLAC_FA3, or vLLM's)")
     command.add_argument("--out", type=pathlib.Path, help="raw times as JSON")

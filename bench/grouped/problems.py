@@ -139,10 +139,16 @@ def rows():
         for queries in (2, 4, 8, 16):
             kernel = Kernel(heads, kv, 128, 64, 0, queries)
             yield from (decodes(kernel, *shape) for shape in ((16, 4096), (1, 32768), (64, 4096)))
-    for heads, kv, page, queries in ((64, 8, 64, 1), (32, 8, 64, 1), (64, 8, 16, 1), (64, 8, 64, 4)):
-        kernel = Kernel(heads, kv, 128, page, 0, queries, 1)
+    # The last four are shapes that nobody tuned for.
+    for heads, kv, dim, page, queries in (
+            (64, 8, 128, 64, 1), (32, 8, 128, 64, 1), (64, 8, 128, 16, 1), (64, 8, 128, 64, 4),
+            (64, 8, 128, 64, 8), (8, 1, 128, 64, 1), (32, 32, 128, 64, 1),
+            (40, 8, 128, 32, 1), (28, 4, 128, 64, 1), (16, 16, 64, 64, 1), (24, 8, 256, 64, 1)):
+        kernel = Kernel(heads, kv, dim, page, 0, queries, 1)
         yield from (decodes(kernel, *shape) for shape in
                     ((1, 4096), (16, 4096), (64, 4096), (1, 32768), (16, 32768)))
+        if queries == 1:
+            yield skewed(kernel, 65536, 64, 1024)
     # No whole panels of 64 columns.
     yield from (decodes(Kernel(32, 8, 96, 64), batch, 4096) for batch in (1, 64))
     for page in (32, 128, 256):  # 16 and 64 are above

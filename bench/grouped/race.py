@@ -32,18 +32,23 @@ def count_sets(row, pool_bytes):
 
 
 class Problem:
-    """Pools and tables of a row, and an engine with a plan for each set of pages."""
+    """Pools and tables of a row, and an engine with a plan for each set of pages. With `like`, another
+    build's problem of the row, pools and queries are that one's."""
 
-    def __init__(self, folder, row, device="cuda"):
+    def __init__(self, folder, row, device="cuda", like=None):
         self.row, kernel, self.device = row, row.kernel, device
         counts = [-(-keys // kernel.page) for keys in row.keys]
         pages, batch = sum(counts), len(row.keys)
         row_elements = kernel.kv_heads * kernel.dim
         sets = count_sets(row, pages * kernel.page * row_elements * 4)
         torch.manual_seed(1)
-        self.pools = [torch.randn(sets * pages, kernel.page, row_elements, device=device,
-                                  dtype=torch.bfloat16) for _ in range(2)]
-        bound = self.as_codes() if kernel.codes else self.pools
+        if like:
+            self.pools, self.bound = like.pools, like.bound
+        else:
+            self.pools = [torch.randn(sets * pages, kernel.page, row_elements, device=device,
+                                      dtype=torch.bfloat16) for _ in range(2)]
+            self.bound = self.as_codes() if kernel.codes else self.pools
+        bound = self.bound
         tokens = sum(row.queries)
         self.engine = mlac.Engine(mlac.Package(str(folder / kernel.file())), mlac.Device(device),
                                   max_num_requests=batch, max_seq_len=max(row.keys),
@@ -68,7 +73,8 @@ class Problem:
             self.plans.append(plan)
             self.tables.append(table)
         shape = (tokens, kernel.heads, kernel.dim)
-        self.query = torch.randn(shape, device=device, dtype=torch.bfloat16)
+        self.query = like.query if like else torch.randn(shape, device=device,
+                                                         dtype=torch.bfloat16)
         self.output = torch.full_like(self.query, float("nan"))
 
     def as_codes(self):
@@ -154,6 +160,10 @@ def run_row(folder, row, fa3, options):
     problem = Problem(folder, row)
     own = turns.Contestant("mlac", problem.launches())
     contestants, errors = [own], {}
+    others = [(also.name, Problem(also, row, like=problem)) for also in options.also or ()
+              if (also / row.kernel.file()).exists()]
+    for name, other in others:
+        contestants.append(turns.Contestant(name, other.launches()))
     if fa3:
         contestant, peer = best_fa3(fa3, problem)
         contestants.append(contestant)
@@ -162,6 +172,9 @@ def run_row(folder, row, fa3, options):
         turns.sustain(contestants, options.sustain)
     own.replay(is_timed=False)
     errors["mlac"] = problem.error(problem.output)
+    for (name, other), contestant in zip(others, contestants[1:]):
+        contestant.replay(is_timed=False)
+        errors[name] = other.error(other.output)
     if fa3:
         errors["fa3"] = problem.error(peer.output)
     return {"name": row.name(), "flops": row.flops(), "bytes": row.bytes(), "errors": errors,
@@ -181,6 +194,11 @@ def describe(result, stream):
                 f"{turns.ratio(times, 'fa3'):5.2f}"
         if sustained:
             text += f", sustained {turns.ratio(sustained, 'fa3'):5.2f}"
+    for name in times.keys() - {"mlac", "fa3"}:
+        text += f"  {name} {statistics.median(times[name]) * 1e6:8.1f} us, over it " \
+                f"{turns.ratio(times, name):5.2f}"
+        if sustained:
+            text += f", sustained {turns.ratio(sustained, name):5.2f}"
     worst = ", ".join(f"{name} {error:.1e}" for name, error in result["errors"].items())
     return f"{text}  error {worst}" + ("" if result["is_right"] else "  WRONG")
 
