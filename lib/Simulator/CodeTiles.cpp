@@ -21,6 +21,11 @@ static int64_t getRunColumn(int64_t position) {
   return position / 16 * 16 + 4 * t + 2 * h + i;
 }
 
+/// The column at a position of a tile whose columns are in pairs.
+static int64_t getPairColumn(int64_t position) {
+  return position / 16 * 16 + 2 * (position % 8) + position / 8 % 2;
+}
+
 /// The tile's `reals` are what the words stand for, 64 x columns codes: no op looks into them.
 Step Machine::runLoadCodeWords(Warpgroup &warpgroup, LoadCodeWordsOp op) {
   Place place = getAs<Place>(warpgroup, op.getCodes());
@@ -38,6 +43,28 @@ Step Machine::runLoadCodeWords(Warpgroup &warpgroup, LoadCodeWordsOp op) {
   for (int64_t row = 0; row < kTileRows; ++row)
     for (int64_t column = 0; column < columns; ++column)
       result->reals[row * columns + column] = memory->get(place, row, first + column);
+  set(warpgroup, op.getResult(), TileRef{result});
+  return Step::Advanced;
+}
+
+/// Words as `runLoadCodeWords` has them, of the transpose.
+Step Machine::runLoadCodeColumns(Warpgroup &warpgroup, LoadCodeColumnsOp op) {
+  Place place = getAs<Place>(warpgroup, op.getCodes());
+  auto first = static_cast<int64_t>(op.getColumn());
+  constexpr int64_t warpColumns = kTileRows / kWarps;
+  for (int64_t warp = 0; warp < kWarps; ++warp) {
+    int64_t start = first + warp * warpColumns;
+    SharedMemory::Range range{0, kTileRows, start / kCellBytes, (start + warpColumns) / kCellBytes};
+    if (access(warpgroup, op, place, range, 1 << warp, /*isWrite=*/false) == Step::Failed)
+      return Step::Failed;
+  }
+  int64_t limit = op.getLimit() ? getInt(warpgroup, op.getLimit()) : kTileRows;
+  auto result = makeTile(warpgroup, op.getResult().getType());
+  result->reals.resize(kTileRows * kTileRows);
+  for (int64_t row = 0; row < kTileRows; ++row)
+    for (int64_t key = 0; key < kTileRows; ++key)
+      result->reals[row * kTileRows + getRunColumn(key)] =
+          key < limit ? memory->get(place, key, first + getPairColumn(row)) : 0;
   set(warpgroup, op.getResult(), TileRef{result});
   return Step::Advanced;
 }
@@ -97,11 +124,11 @@ Step Machine::runStoreRuns(Warpgroup &warpgroup, StoreRunsOp op) {
   int64_t columns = getColumns(op.getValue().getType());
   for (int64_t row = 0; row < kTileRows; ++row)
     for (int64_t column = 0; column < columns; ++column) {
-      SmallVector<int64_t, 2> indices{offsets[0] + row, offsets[1] + getRunColumn(column)};
-      if (op.getTransposed())
-        indices = {offsets[0] + column, offsets[1] + getRunColumn(row)};
-      if (storeElement(op, op.getValue(), *tile, row * columns + column, view, indices) ==
-          Step::Failed)
+      auto [i, j] = op.getTransposed()
+                        ? std::pair(column, op.getPairs() ? getPairColumn(row) : getRunColumn(row))
+                        : std::pair(row, getRunColumn(column));
+      if (storeElement(op, op.getValue(), *tile, row * columns + column, view,
+                       view.getIndices(offsets, i, j)) == Step::Failed)
         return Step::Failed;
     }
   return Step::Advanced;

@@ -438,6 +438,7 @@ Step Machine::dispatchSm90(Warpgroup &wg, Operation *op) {
       .Case([&](StoreStagedOp store) { return runStoreStaged(wg, store); })
       .Case([&](TransformCodesOp transform) { return runTransformCodes(wg, transform); })
       .Case([&](LoadCodeWordsOp load) { return runLoadCodeWords(wg, load); })
+      .Case([&](LoadCodeColumnsOp load) { return runLoadCodeColumns(wg, load); })
       .Case([&](ScaleCodesOp scale) { return runScaleCodes(wg, scale); })
       .Case([&](OrderRunsOp order) { return runOrderRuns(wg, order); })
       .Case([&](StoreRunsOp store) { return runStoreRuns(wg, store); })

@@ -271,6 +271,7 @@ private:
   Step runLoadCodeScales(Warpgroup &warpgroup, mlir::sm90::LoadCodeScalesOp op);
   Step runTransformCodes(Warpgroup &warpgroup, mlir::sm90::TransformCodesOp op);
   Step runLoadCodeWords(Warpgroup &warpgroup, mlir::sm90::LoadCodeWordsOp op);
+  Step runLoadCodeColumns(Warpgroup &warpgroup, mlir::sm90::LoadCodeColumnsOp op);
   Step runScaleCodes(Warpgroup &warpgroup, mlir::sm90::ScaleCodesOp op);
   Step runOrderRuns(Warpgroup &warpgroup, mlir::sm90::OrderRunsOp op);
   Step runStoreRuns(Warpgroup &warpgroup, mlir::sm90::StoreRunsOp op);

@@ -169,6 +169,79 @@ struct LoadCodeWords : public KernelPattern<sm90::LoadCodeWordsOp> {
   }
 };
 
+/// Bytes `bytes` of two words, the lowest first.
+Value permute(ImplicitLocOpBuilder &b, Value low, Value high, int64_t bytes) {
+  return NVVM::PermuteOp::create(b, b.getI32Type(), low, high, constant32(b, bytes),
+                                 NVVM::PermuteMode::DEFAULT);
+}
+
+/// Warp w has the columns 16w .. 16w + 15: of each eight rows a matrix, whose transpose gives a
+/// thread two columns (g) of two rows (t). A word has one of them, of two matrices.
+///
+///     matrix 2s, t    | row 2t: c, c + 1 | row 2t + 1: c, c + 1 |     c = 16w + 2g
+///     matrix 2s + 1   | row 2t: c, c + 1 | row 2t + 1: c, c + 1 |
+///     word, h = 0     | c c | c c |         h = 1     | c + 1 c + 1 | c + 1 c + 1 |
+struct LoadCodeColumns : public KernelPattern<sm90::LoadCodeColumnsOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::LoadCodeColumnsOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    const Kernel &kernel = getKernel(op);
+    sm90::SmemType type = op.getCodes().getType();
+    MatrixAddresses addresses{b, kernel, type, adaptor.getCodes()[0]};
+    // Bits of a warp's chunk are none of the column's.
+    Int first =
+        sm90::getSwizzledChunkByte(Int(b, kernel.lane), addresses.getWarp(), type.getRows());
+    Int place = getChunkFrom(b, first, static_cast<int64_t>(op.getColumn()) / kPieceColumns,
+                             type.getRows());
+    auto four = LLVM::LLVMStructType::getLiteral(b.getContext(),
+                                                 SmallVector<Type>(kMatrices, b.getI32Type()));
+    constexpr int64_t loads = sm90::kTileRows / (kMatrices * kMatrixRows);
+    constexpr int64_t lowBytes = 0x6420, highBytes = 0x7531; // of both words
+    SmallVector<Value> registers(getRegisterCount(cast<RankedTensorType>(op.getType())));
+    for (int64_t load = 0; load < loads; ++load) {
+      Int byte = place + load * (kMatrices * kMatrixRows * sm90::kPanelRowBytes);
+      Value loaded = NVVM::LdMatrixOp::create(
+          b, four, kernel.getSharedAddress(b, adaptor.getCodes()[0], byte),
+          b.getI32IntegerAttr(kMatrices), getMatrixLayout(b, /*transposed=*/true),
+          getMatrixShape(b), getMatrixElement(b));
+      for (int64_t pair = 0; pair < kMatrices / 2; ++pair) {
+        Value low = LLVM::ExtractValueOp::create(b, loaded, 2 * pair);
+        Value high = LLVM::ExtractValueOp::create(b, loaded, 2 * pair + 1);
+        int64_t s = load * kMatrices / 2 + pair;
+        registers[getWordRegister(s, 0)] = permute(b, low, high, lowBytes);
+        registers[getWordRegister(s, 1)] = permute(b, low, high, highBytes);
+      }
+    }
+    if (op.getLimit())
+      hideRows(b, kernel, adaptor.getLimit()[0], registers);
+    rewriter.replaceOpWithMultiple(op, {registers});
+    return success();
+  }
+
+private:
+  /// Clears the codes of rows at and behind `limit`: of a word two rows, and two of eight rows on.
+  static void hideRows(ImplicitLocOpBuilder &b, const Kernel &kernel, Value limit,
+                       MutableArrayRef<Value> registers) {
+    Value end = arith::TruncIOp::create(b, b.getI32Type(), toI64(b, limit));
+    // Pinned: the rows would else be computed ahead of a loop, in 16 registers, for its last block.
+    Int lane = Int(b, emitPin(b, kernel.lane).front()) % sm90::kQuadLanes * 2;
+    for (int64_t s = 0; s < sm90::kTileRows / kPieceColumns; ++s) {
+      Value mask = constant32(b, 0);
+      for (int64_t byte = 0; byte < 4; ++byte) {
+        Int row = lane + (s * kPieceColumns + byte / 2 * kMatrixRows + byte % 2);
+        Value isSeen = compare(b, arith::CmpIPredicate::slt, row, end);
+        auto all = static_cast<int32_t>(0xFFu << 8 * byte);
+        Value bits = arith::SelectOp::create(b, isSeen, constant32(b, all), constant32(b, 0));
+        mask = arith::OrIOp::create(b, mask, bits);
+      }
+      for (int64_t h = 0; h < sm90::kFragmentRows; ++h)
+        registers[getWordRegister(s, h)] =
+            arith::AndIOp::create(b, registers[getWordRegister(s, h)], mask);
+    }
+  }
+};
+
 struct ScaleCodes : public OpConversionPattern<sm90::ScaleCodesOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult matchAndRewrite(sm90::ScaleCodesOp op, OneToNOpAdaptor adaptor,
@@ -319,5 +392,6 @@ void OrderRuns::Units::move(Int first, int64_t count) const {
 void mlac::sm90nvvm::populateCodeTilePatterns(const TypeConverter &converter,
                                               RewritePatternSet &patterns, const Kernel &kernel) {
   patterns.add<ScaleCodes>(converter, patterns.getContext());
-  patterns.add<TransformCodes, LoadCodeWords, OrderRuns>(converter, patterns.getContext(), kernel);
+  patterns.add<TransformCodes, LoadCodeWords, LoadCodeColumns, OrderRuns>(
+      converter, patterns.getContext(), kernel);
 }

@@ -232,27 +232,44 @@ static void emitStore(ImplicitLocOpBuilder &b, const Kernel &kernel, const TileA
   });
 }
 
+/// Where a fragment's rows stand in memory: as they are, or 16w + 2t + e of half h at 16w + 4t + 2h
+/// + e, or 16w + g of half h at 16w + 2g + h.
+enum class RowOrder { Plain, Runs, Pairs };
+
+static int64_t getHalfDistance(RowOrder order) {
+  switch (order) {
+  case RowOrder::Plain:
+    return sm90::kColumnGroup;
+  case RowOrder::Runs:
+    return 2;
+  case RowOrder::Pairs:
+    return 1;
+  }
+  llvm_unreachable("unknown order");
+}
+
 /// view[first + column, second + row] = value[row, column]. Eight lanes have
-/// consecutive rows of the fragment, so they write consecutive elements; `inRuns`, pairs, between
-/// which the other half's are.
+/// consecutive rows of the fragment, so they write consecutive elements, or such between which the
+/// other half's are.
 static void emitTransposedStore(ImplicitLocOpBuilder &b, const Kernel &kernel,
-                                const TileAccess &tile, RankedTensorType type, bool inRuns,
+                                const TileAccess &tile, RankedTensorType type, RowOrder order,
                                 ValueRange registers) {
   bool known = tile.areColumnsInside(sm90::kTileRows);
   Int firstColumn = kernel.getColumn(b, type);
   emitIf(b, kernel.isWriter(b, sm90::getColumnSplit(type)), [&] {
     Int fragmentRow = kernel.getRow(b, 0);
-    // Row 16w + 2t + e of half 0 is 16w + 4t + e.
-    if (inRuns)
-      fragmentRow = fragmentRow + fragmentRow % sm90::kColumnGroup / 2 * 2;
+    Int inGroup = fragmentRow % sm90::kColumnGroup;
+    if (order == RowOrder::Runs)
+      fragmentRow = fragmentRow + inGroup / 2 * 2;
+    else if (order == RowOrder::Pairs)
+      fragmentRow = fragmentRow + inGroup;
     for (int64_t reg = 0; reg < getRegisterCount(type); reg += reg % 2 ? 3 : 1) {
       // Registers reg and reg + 2 are the two rows of one column.
       Row row = tile.getRow(b, firstColumn + (reg / 4 * sm90::kColumnGroup + reg % 2));
       emitIf(b, row.inside, [&] {
         Value address = tile.getAddress(b, row, fragmentRow);
         for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
-          // Rows of the halves are 8 apart, or next to each other's pairs.
-          int64_t below = h * (inRuns ? 2 : sm90::kColumnGroup);
+          int64_t below = h * getHalfDistance(order);
           emitIf(b, tile.isColumnInside(b, fragmentRow + below, known), [&] {
             LLVM::StoreOp::create(b, registers[reg + 2 * h],
                                   getAccessAddress(b, tile, address, below));
@@ -407,7 +424,7 @@ struct Store : public KernelPattern<sm90::StoreOp> {
     } else {
       TileAccess access = getDenseAccess(kernel, view, first, toI64(b, adaptor.getOffsets()[1][0]));
       if (op.getTransposed())
-        emitTransposedStore(b, kernel, access, type, /*inRuns=*/false, adaptor.getValue());
+        emitTransposedStore(b, kernel, access, type, RowOrder::Plain, adaptor.getValue());
       else
         emitStore(b, kernel, access, type, op.getPaired(), {adaptor.getValue()});
     }
@@ -454,7 +471,8 @@ struct StoreRuns : public KernelPattern<sm90::StoreRunsOp> {
     auto type = cast<RankedTensorType>(op.getValue().getType());
     TileAccess access = getAccess(b, kernel, op, adaptor);
     if (op.getTransposed()) {
-      emitTransposedStore(b, kernel, access, type, /*inRuns=*/true, adaptor.getValue());
+      emitTransposedStore(b, kernel, access, type, op.getPairs() ? RowOrder::Pairs : RowOrder::Runs,
+                          adaptor.getValue());
     } else {
       kernel.columnRun = 4;
       emitStore(b, kernel, access, type, op.getPaired(), {adaptor.getValue()});

@@ -45,15 +45,14 @@ func.func @step(%q: tensor<?x4x64xbf16> {mla.input = "q"}, %k: tensor<?x2x64xbf1
 // CHECK: tile.kernel @grouped_attention
 // CHECK: tile.attend {{.*}} keys(%{{.*}} : memref<?x16x64xf8E4M3FN, {{.*}}values(%{{.*}} : memref<?x16x64xf8E4M3FN, {{.*}} scales(%{{.*}} : memref<?xf32>)
 
-// A block's keys and values come as codes; the consumer turns each ahead of its product, and releases
-// the block when both are products.
+// A block's keys and values come as codes, which a consumer has in registers when it multiplies: the block is released
+// under the first product.
 // STREAM: sm90.kernel @grouped_attention
 // STREAM: %[[KEYS:.*]] = sm90.ring "keys" {{.*}}tiles = [<64x64xf8E4M3FN>, <64x64xf8E4M3FN>]>
 // STREAM: sm90.role "math"
-// STREAM: sm90.transform_codes %{{.*}} by %{{.*}} to %[[OPERAND:[0-9]*]] column 0
-// STREAM: sm90.barrier
-// STREAM: sm90.wgmma %[[OPERAND]], {{.*}} transpose_rhs
-// STREAM: sm90.transform_codes %{{.*}} by %{{.*}} to %[[VALUES:[0-9]*]] column 0
-// STREAM: sm90.barrier
-// STREAM: sm90.wgmma %[[VALUES]], {{.*}} transpose_lhs
+// STREAM: sm90.load_code_words
+// STREAM: sm90.load_code_columns
+// STREAM: sm90.wgmma %{{.*}} transpose_rhs : tensor<64x64xf16
 // STREAM: sm90.release %[[KEYS]]
+// STREAM: sm90.reduce max
+// STREAM: sm90.wgmma %{{.*}} transpose_rhs : tensor<64x64xf16

@@ -45,6 +45,14 @@ sm90.kernel @codes(%p: memref<?xf32>, %table: memref<?xi32>, %n: index, %s: f32)
     sm90.store_runs %back, %view[%c0, %c0] paired : tensor<64x16xf32, #sm90.fragment<column_split = 1>>, memref<64x128xf32, strided<[128, 1]>>
     // CHECK: sm90.store_runs %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}] transposed
     sm90.store_runs %back, %view[%c0, %c0] transposed : tensor<64x16xf32, #sm90.fragment<column_split = 1>>, memref<64x128xf32, strided<[128, 1]>>
+    // CHECK: sm90.store_runs %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}] transposed pairs
+    sm90.store_runs %back, %view[%c0, %c0] transposed pairs : tensor<64x16xf32, #sm90.fragment<column_split = 1>>, memref<64x128xf32, strided<[128, 1]>>
+
+    // Columns that become rows, of all 64 keys and of some.
+    // CHECK: sm90.load_code_columns %{{.*}} column 64 : <64x128xf8E4M3FN> -> tensor<64x16xi32, {{.*}}>
+    %columns = sm90.load_code_columns %tile column 64 : !codes -> tensor<64x16xi32, #sm90.fragment<column_split = 1>>
+    // CHECK: sm90.load_code_columns %{{.*}} column 0 limit %{{.*}} : <64x128xf8E4M3FN> -> tensor<64x16xi32, {{.*}}>
+    %some = sm90.load_code_columns %tile column 0 limit %c0 : !codes -> tensor<64x16xi32, #sm90.fragment<column_split = 1>>
   }
   sm90.return
 }

@@ -242,6 +242,80 @@ sm90.kernel @store_c2_paired(%p: memref<?xf32>) attributes {warpgroups = 1 : i32
 
 // -----
 
+sm90.kernel @columns_c1() attributes {warpgroups = 1 : i32} {
+  %codes = sm90.alloc : !sm90.smem<64x128xf8E4M3FN>
+  %queries = sm90.alloc : !sm90.smem<64x64xbf16>
+  sm90.role "left" warpgroups 0 to 1 {
+    // expected-error @+1 {{expected a swizzle128 tile of 64 rows of f8E4M3FN, got '!sm90.smem<64x64xbf16>'}}
+    %w = sm90.load_code_columns %queries column 0 : !sm90.smem<64x64xbf16> -> tensor<64x16xi32, #sm90.fragment<column_split = 1>>
+  }
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @columns_c2_start() attributes {warpgroups = 1 : i32} {
+  %codes = sm90.alloc : !sm90.smem<64x128xf8E4M3FN>
+  %queries = sm90.alloc : !sm90.smem<64x64xbf16>
+  sm90.role "left" warpgroups 0 to 1 {
+    // expected-error @+1 {{expected a fragment [64, 16] of i32 of 64 columns from a multiple of 64 on, within the tile's 128, got 'tensor<64x16xi32, #sm90.fragment<column_split = 1>>' from 32 on}}
+    %w = sm90.load_code_columns %codes column 32 : !sm90.smem<64x128xf8E4M3FN> -> tensor<64x16xi32, #sm90.fragment<column_split = 1>>
+  }
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @columns_c2_end() attributes {warpgroups = 1 : i32} {
+  %codes = sm90.alloc : !sm90.smem<64x128xf8E4M3FN>
+  %queries = sm90.alloc : !sm90.smem<64x64xbf16>
+  sm90.role "left" warpgroups 0 to 1 {
+    // expected-error @+1 {{within the tile's 128, got 'tensor<64x16xi32, #sm90.fragment<column_split = 1>>' from 128 on}}
+    %w = sm90.load_code_columns %codes column 128 : !sm90.smem<64x128xf8E4M3FN> -> tensor<64x16xi32, #sm90.fragment<column_split = 1>>
+  }
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @columns_c2_result() attributes {warpgroups = 1 : i32} {
+  %codes = sm90.alloc : !sm90.smem<64x128xf8E4M3FN>
+  %queries = sm90.alloc : !sm90.smem<64x64xbf16>
+  sm90.role "left" warpgroups 0 to 1 {
+    // expected-error @+1 {{got 'tensor<64x32xi32, #sm90.fragment<column_split = 1>>' from 0 on}}
+    %w = sm90.load_code_columns %codes column 0 : !sm90.smem<64x128xf8E4M3FN> -> tensor<64x32xi32, #sm90.fragment<column_split = 1>>
+  }
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @columns_c3() attributes {warpgroups = 2 : i32} {
+  %codes = sm90.alloc : !sm90.smem<64x128xf8E4M3FN>
+  %queries = sm90.alloc : !sm90.smem<64x64xbf16>
+  sm90.role "left" warpgroups 0 to 2 {
+    // expected-error @+1 {{expected a role of one warpgroup around it}}
+    %w = sm90.load_code_columns %codes column 0 : !sm90.smem<64x128xf8E4M3FN> -> tensor<64x16xi32, #sm90.fragment<column_split = 1>>
+  }
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @store_c2_pairs(%p: memref<?xf32>) attributes {warpgroups = 1 : i32} {
+  %c0 = arith.constant 0 : index
+  %view = memref.reinterpret_cast %p to offset: [0], sizes: [64, 16], strides: [16, 1]
+      : memref<?xf32> to memref<64x16xf32, strided<[16, 1]>>
+  sm90.role "left" warpgroups 0 to 1 {
+    %v = arith.constant dense<0.0> : tensor<64x16xf32, #sm90.fragment<column_split = 1>>
+    // expected-error @+1 {{expected a store of pairs of rows to be transposed}}
+    sm90.store_runs %v, %view[%c0, %c0] pairs : tensor<64x16xf32, #sm90.fragment<column_split = 1>>, memref<64x16xf32, strided<[16, 1]>>
+  }
+  sm90.return
+}
+
+// -----
+
 sm90.kernel @store_c2(%p: memref<?xf32>) attributes {warpgroups = 1 : i32} {
   %c0 = arith.constant 0 : index
   %codes = sm90.alloc : !sm90.smem<64x128xf8E4M3FN>

@@ -209,6 +209,19 @@ bool Emulator::runNvvm(Operation *op, const Mask &mask) {
               halves[t] = widenCode(codes[t]);
         return true;
       })
+      .Case<NVVM::PermuteOp>([&](NVVM::PermuteOp permute) { // four bytes of eight
+        const Lanes &low = lanes(permute.getLo()), &high = lanes(permute.getHi()),
+                    &selector = lanes(permute.getSelector());
+        if (permute.getMode() != NVVM::PermuteMode::DEFAULT)
+          return fail(op, "unknown permutation"), true;
+        map(op, mask, [&](size_t t) {
+          uint64_t bytes = (low[t] & 0xFFFFFFFF) | high[t] << 32, result = 0;
+          for (unsigned i = 0; i < 4; ++i)
+            result |= (bytes >> (selector[t] >> (4 * i) & 7) * 8 & 0xFF) << (8 * i);
+          return result;
+        });
+        return true;
+      })
       .Case<NVVM::ThreadIdXOp>([&](auto) {
         map(op, mask, [](size_t t) { return t; });
         return true;

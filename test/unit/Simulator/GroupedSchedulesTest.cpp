@@ -231,10 +231,39 @@ const GroupsCase kCases[] = {
      true},
 };
 
+GroupsCase makeCodes(std::string name, int64_t heads, int64_t kvHeads, int64_t keyDim,
+                     int64_t valueDim, int64_t page, std::vector<Request> requests, int64_t numSms,
+                     bool isCut = false) {
+  return {.name = std::move(name),
+          .chosen = "stream",
+          .heads = heads,
+          .kvHeads = kvHeads,
+          .keyDim = keyDim,
+          .valueDim = valueDim,
+          .keyPage = page,
+          .valuePage = 0,
+          .requests = std::move(requests),
+          .numSms = numSms,
+          .isCut = isCut,
+          .scales = {0.13f, 0.0625f}};
+}
+
 // Codes of keys and values, with a scale each: boxes of pages and rows that
 // threads copy, several queries, tails of NaN. 256 columns of values are too many registers
 // beside 64 rows.
 const GroupsCase kCodes[] = {
+    // Items of odd and even numbers of blocks one after the other, also of one: turns go on.
+    makeCodes("codes_turns", 8, 1, 64, 64, 64,
+              {{130, 1}, {1, 1}, {128, 1}, {0, 1}, {64, 1}, {321, 1}, {65, 1}}, 1),
+    makeCodes("codes_turns_cut", 16, 2, 128, 128, 16, {{700, 1}, {70, 1}, {129, 1}}, 12, true),
+    makeCodes("codes_no_groups", 3, 3, 128, 128, 32, {{100, 1}, {17, 1}}, 3),
+    makeCodes("codes_one_kv_head", 5, 1, 192, 128, 16, {{130, 1}, {64, 1}}, 2),
+    makeCodes("codes_wide", 16, 1, 256, 256, 64, {{130, 1}, {70, 1}}, 2),
+    makeCodes("codes_wide_rows", 32, 1, 128, 256, 16, {{130, 1}, {70, 1}}, 2),
+    makeCodes("codes_many_rows", 16, 2, 128, 128, 64, {{200, 7}, {70, 7}}, 4),
+    makeCodes("codes_many_wide_rows", 16, 2, 64, 192, 16, {{200, 6}, {70, 6}}, 4),
+    makeCodes("codes_any_queries", 16, 2, 128, 128, 16, {{200, 20}, {90, 8}, {5, 1}}, 4),
+    makeCodes("codes_tiny_pages", 8, 2, 64, 64, 4, {{70, 1}, {5, 1}}, 2),
     {.name = "codes_one_pool",
      .chosen = "stream",
      .heads = 8,
@@ -274,7 +303,7 @@ const GroupsCase kCodes[] = {
      .heads = 10,
      .kvHeads = 2,
      .keyDim = 64,
-     .valueDim = 128,
+     .valueDim = 64,
      .keyPage = 16,
      .valuePage = 0,
      .requests = {{200, 20}, {90, 8}, {5, 1}},
@@ -282,6 +311,19 @@ const GroupsCase kCodes[] = {
      .window = 50,
      .softcap = 2.5,
      .hasSink = true,
+     .scales = {0.13f, 0.0625f}},
+    // Capped scores have not enough registers beside 64 rows of 128 columns.
+    {.name = "codes_capped_many_rows",
+     .chosen = "simple",
+     .heads = 8,
+     .kvHeads = 2,
+     .keyDim = 64,
+     .valueDim = 128,
+     .keyPage = 16,
+     .valuePage = 0,
+     .requests = {{100, 20}, {5, 1}},
+     .numSms = 4,
+     .softcap = 2.5,
      .scales = {0.13f, 0.0625f}},
     {.name = "codes_narrow_values",
      .chosen = "simple",
@@ -420,6 +462,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         GroupsCase{"pairs", "", "stream", 6, 2, 64, 64, 16, 32, {{300, 12}, {70, 5}}, 4},
         GroupsCase{"stream", "", "stream", 16, 2, 128, 128, 16, 32, {{300, 1}, {70, 1}}, 2},
+        makeCodes("codes", 16, 2, 128, 128, 16, {{300, 1}, {70, 1}}, 2),
         GroupsCase{"prompts", "", "pingpong", 4, 2, 64, 64, 16, 32, {{333, 200}}, 1}),
     [](const auto &info) { return info.param.name; });
 

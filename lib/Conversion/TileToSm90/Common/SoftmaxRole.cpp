@@ -79,7 +79,8 @@ void mlac::emitStore(ImplicitLocOpBuilder &b, LazyCloner &cloner, tile::StoreOp 
                                                    arith::ConstantIndexOp::create(b, firstColumn));
   if (inRuns && cast<RankedTensorType>(value.getType()).getRank() == 2) {
     bool paired = areRuns(store.getView(), store.getOffsets().back(), /*count=*/4);
-    sm90::StoreRunsOp::create(b, value, view, offsets, paired, /*transposed=*/false);
+    sm90::StoreRunsOp::create(b, value, view, offsets, paired, /*transposed=*/false,
+                              /*pairs=*/false);
     return;
   }
   if (canStage(store, value, scratch, view, offsets.back())) {

@@ -30,15 +30,15 @@ using namespace mlac;
 using namespace mlac::stream;
 
 /// Warpgroups: the producer's, of which one thread works, and the first consumer.
-static constexpr int32_t kProducer = 0, kConsumer = 1, kCodeWarpgroups = 3;
+static constexpr int32_t kProducer = 0, kConsumer = 1, kCodeConsumers = 2;
 
 namespace {
 /// Registers of a thread: consumers get what the producer leaves of the register file.
 struct CodeRegisters {
-  explicit CodeRegisters(bool usesTma)
+  CodeRegisters(bool usesTma, int64_t consumers)
       : producer(usesTma ? 40 : 56), // measured: no spills (ptxas 13.0)
         consumer(std::min<int64_t>(
-            (sm90::kRegisterFile / sm90::kWarpgroupThreads - producer) / 2 / 8 * 8, 240)) {}
+            (sm90::kRegisterFile / sm90::kWarpgroupThreads - producer) / consumers / 8 * 8, 240)) {}
   int64_t producer, consumer;
 };
 } // namespace
@@ -66,8 +66,9 @@ sm90::SmemType stream::getScratchType(const Program &program) {
 sm90::SmemType stream::getOperandType(const Program &program) {
   tile::LoadOp query = program.queries.front();
   Type element = query.getType().getElementType();
-  return getSharedType({program.rows, sm90::kTileRows},
-                       program.hasCodes() ? Float16Type::get(element.getContext()) : element);
+  return getSharedType({program.rows, sm90::kTileRows}, program.hasCodes() || program.areHeadsCodes
+                                                            ? Float16Type::get(element.getContext())
+                                                            : element);
 }
 
 bool Program::isKeys(Value tile) const {
@@ -235,6 +236,10 @@ std::string Matcher::findLoads() {
   }
   if (std::string why = findOperands(program); !why.empty())
     return why;
+  if (program.areHeadsCodes) {
+    if (!findLoopState(loop))
+      return "codes of heads in a loop that carries something else than a softmax";
+  }
   program.keysEnd = findLastUse(program.operands);
   program.queriesEnd = findLastUse(
       llvm::map_to_vector(program.queries, [](tile::LoadOp load) { return Value(load); }));
@@ -267,7 +272,7 @@ std::string Matcher::chooseParts() {
                       .value_or(tile::getMachine(program.kernel).tuning.streamPartColumns);
   for (auto [index, load] : llvm::enumerate(program.keys)) {
     int64_t columns = getTileType(load->getResult(0)).getDimSize(1);
-    if (program.turnsBlocks) // all of it is turned at once
+    if (program.areHeadsCodes) // a panel of codes is several of operands
       width = columns;
     for (int64_t column = 0; column < columns; column += width)
       program.parts.push_back(
@@ -295,16 +300,17 @@ std::string Matcher::chooseCodeStages(int64_t most) {
 }
 
 std::string Matcher::chooseStages() {
+  if (program.areHeadsCodes)
+    program.consumers = countHeadConsumers(program.rows, program.getWidth(1) / sm90::kPanelColumns);
   auto countPanels = [](Operation *load) {
     return llvm::divideCeil(getTileType(load->getResult(0)).getDimSize(1), sm90::kPanelColumns);
   };
-  Tiles tiles{program.rows, 0, 0, 0, program.hasCodes(), program.countSides()};
+  Tiles tiles{program.rows, 0, 0, 0, program.hasCodes(), program.countSides(), program.consumers};
   for (tile::LoadOp query : program.queries)
     tiles.queryPanels += countPanels(query);
   for (Operation *keys : program.keys) {
-    bool areCodes = program.hasCodes() || program.turnsBlocks;
+    bool areCodes = program.hasCodes() || program.areHeadsCodes;
     tiles.stagePanels += areCodes ? countCodePanels(keys) : countPanels(keys);
-    tiles.turnedPanels += program.turnsBlocks ? countPanels(keys) : 0;
   }
   program.kernel.walk([&](tile::DotOp dot) { tiles.outputPanels += dot.getTransposeLhs(); });
   const mlac::TargetDescription machine = tile::getMachine(program.kernel);
@@ -312,13 +318,21 @@ std::string Matcher::chooseStages() {
     return "its output takes " + std::to_string(tiles.heldRegisters()) +
            " registers of a thread, more than " +
            std::to_string(machine.tuning.streamOutputRegisters);
+  if (int64_t held = countTileRegisters(program.rows, tiles.outputPanels);
+      program.areHeadsCodes && held > kMostTileRegisters)
+    return "its tiles beside codes take " + std::to_string(held) +
+           " registers of a thread, more than " + std::to_string(kMostTileRegisters);
   int64_t most = tiles.mostStages(machine.sharedBytes);
   program.queryStages = tiles.queryStages(machine.sharedBytes);
   if (program.hasCodes())
     return chooseCodeStages(most);
-  return program.chooseStages(getSchedule<tile::StreamScheduleAttr>(program.kernel).getStages(),
-                              std::min(most, machine.tuning.streamStages), most,
-                              tiles.stageBytes());
+  std::string why =
+      program.chooseStages(getSchedule<tile::StreamScheduleAttr>(program.kernel).getStages(),
+                           std::min(most, machine.tuning.streamStages), most, tiles.stageBytes());
+  if (why.empty() && program.stages % program.consumers != 0)
+    return std::to_string(program.stages) + " stages, no multiple of the " +
+           std::to_string(program.consumers) + " consumers that take turns";
+  return why;
 }
 
 std::optional<Program> stream::matchProgram(tile::KernelOp kernel, std::string &why) {
@@ -353,7 +367,7 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
   }
   for (tile::LoadOp load : program.queries)
     entry.queryMaps.emplace_back(b, cloner, load, program.rows);
-  for (int64_t side = 0; side < program.countSides(); ++side)
+  for (int64_t owner = 0; owner < program.countOwners(); ++owner)
     for (tile::LoadOp load : program.queries)
       queryTiles.push_back(getSharedType(load.getResult()));
   // One thread fills, or each of the producer's; consumers' warps free.
@@ -369,16 +383,15 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
   }
   entry.keyRing = createRing(b, "keys", program.stages, program.parts.size(), keyTiles,
                              program.countFillers(), consumer);
-  entry.queryRing = createQueries(consumer);
+  entry.queryRing = createQueries(static_cast<int32_t>(program.consumers) * consumer);
+  if (program.areHeadsCodes)
+    createStates(b, program, entry);
   return entry;
 }
 
 /// What each consumer has for itself.
 static void createOwnTiles(ImplicitLocOpBuilder &b, const Program &program, Entry &entry) {
   tile::KernelOp kernel = program.kernel;
-  if (program.turnsBlocks)
-    for (Value operand : program.operands)
-      entry.turned.push_back(alloc(b, getSharedType(operand)));
   kernel.walk([&](Operation *op) {
     if (isa<tile::ReduceOp>(op))
       entry.scratch[op] = alloc(b, getScratchType(program));
@@ -407,27 +420,28 @@ sm90::KernelOp mlac::buildStreamSchedule(tile::KernelOp kernel, std::string &why
   if (!program)
     return {};
   ImplicitLocOpBuilder b(kernel.getLoc(), kernel.getOperation());
-  int64_t sides = program->countSides();
-  auto result = createRoleKernel(b, kernel, program->hasCodes() ? kCodeWarpgroups : 1 + sides);
+  int64_t consumers = program->hasCodes() ? kCodeConsumers : program->countOwners();
+  auto result = createRoleKernel(b, kernel, 1 + consumers);
   LazyCloner cloner(b, [](Operation *, Type type) { return convertType(type); });
   cloner.map(kernel.getBody().getArguments(), result.getBody().getArguments());
   emitLaunchDependents(b, kernel);
   cloneScalars(cloner, kernel.getBody().front(), isScalar);
   Entry entry = createEntry(b, cloner, *program);
-  SmallVector<Entry, 2> own(program->hasCodes() ? 0 : sides, entry);
+  SmallVector<Entry, 2> own(program->hasCodes() ? 0 : consumers, entry);
   for (Entry &tiles : own)
     createOwnTiles(b, *program, tiles);
   IntegerAttr producer, consumer; // as the launch gives
-  if (program->hasCodes()) {
-    CodeRegisters registers(program->usesTma);
+  if (program->hasCodes() || program->consumers > 1) {
+    CodeRegisters registers(program->usesTma, consumers);
     producer = b.getI32IntegerAttr(registers.producer);
     consumer = b.getI32IntegerAttr(registers.consumer);
   }
   emitRole(b, "load", kProducer, producer, [&] { emitProducer(b, *program, entry, cloner); });
   if (!program->hasCodes()) {
-    for (unsigned side = 0; side < sides; ++side)
-      emitRole(b, side == 0 ? "math" : "math" + std::to_string(side), kConsumer + side, consumer,
-               [&] { emitConsumer(b, *program, own[side], cloner, side); });
+    auto emit = program->areHeadsCodes ? emitHeadConsumer : emitConsumer;
+    for (unsigned which = 0; which < consumers; ++which)
+      emitRole(b, which == 0 ? "math" : "math" + std::to_string(which), kConsumer + which, consumer,
+               [&] { emit(b, *program, own[which], cloner, which); });
   } else {
     emitRole(b, "left", kConsumer, consumer,
              [&] { emitCodeConsumer(b, *program, entry, cloner, 0); });

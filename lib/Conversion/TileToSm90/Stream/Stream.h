@@ -42,7 +42,8 @@
 // consumers would not help until the cache is in L2.
 //
 // Where keys are codes, two consumers turn them into operands in registers and share the output's
-// columns: StreamCodes.cpp.
+// columns: StreamCodes.cpp. Where keys and values of heads are codes, two consumers take blocks in
+// turns: StreamHeads.cpp.
 //
 // In a dependent launch the producer waits for the kernels before when it first
 // loads queries, the consumer before it stores: barriers, tensor maps and the work

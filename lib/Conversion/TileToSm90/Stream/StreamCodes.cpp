@@ -124,11 +124,9 @@ private:
   SmallVector<Value> loadScales(Value position);
   void awaitQueries() override;
   void emitStore(tile::StoreOp store) override;
-  Value makeOperand(Operation *op, sm90::SmemType target) override;
   Value loadCodes(Value panel, int64_t column, int64_t columns = sm90::kPanelColumns);
   Value takeCodes(int64_t column);
   Value turn(Value words, Value scale, int64_t columns = sm90::kPanelColumns);
-  Value getConstant(float number, Type type);
   Value getOutputFactor(Type type);
   void closeGroup();
   Value multiplyKeys(Value keys, Value queries, Value acc);
@@ -268,15 +266,6 @@ void CodeConsumer::emitFor(scf::ForOp op) {
   }
 }
 
-/// A scalar's or, of one number, a tile's constant.
-Value CodeConsumer::getConstant(float number, Type type) {
-  auto tile = dyn_cast<ShapedType>(type);
-  FloatAttr value = b.getF32FloatAttr(number);
-  if (!tile)
-    return arith::ConstantOp::create(b, value);
-  return arith::ConstantOp::create(b, DenseElementsAttr::get(tile, value));
-}
-
 /// What products of weights and operands lack of what codes stand for.
 Value CodeConsumer::getOutputFactor(Type type) {
   if (oneScale)
@@ -284,22 +273,13 @@ Value CodeConsumer::getOutputFactor(Type type) {
   return getConstant(1 / kCodeFactor, type);
 }
 
-/// Weights meet values that are f16.
-Value CodeConsumer::makeOperand(Operation *op, sm90::SmemType target) {
-  auto narrow = dyn_cast<arith::TruncFOp>(op);
-  Value value = cloner.get(narrow ? narrow.getIn() : op->getResult(0));
-  auto type = cast<RankedTensorType>(value.getType());
-  if (type.getElementType() == target.getElementType())
-    return value;
-  return arith::TruncFOp::create(b, type.clone(target.getElementType()), value);
-}
-
 /// The output's rows are columns of keys.
 void CodeConsumer::emitStore(tile::StoreOp store) {
   if (!store.getTransposed())
     return Consumer::emitStore(store);
   sm90::StoreRunsOp::create(b, cloner.get(store.getValue()), cloner.get(store.getView()),
-                            cloner.get(store.getOffsets()), /*paired=*/false, /*transposed=*/true);
+                            cloner.get(store.getOffsets()), /*paired=*/false, /*transposed=*/true,
+                            /*pairs=*/false);
 }
 
 //===----------------------------------------------------------------------===//

@@ -23,7 +23,6 @@ void Consumer::barrier() {
   sm90::BarrierOp::create(b);
   written = operandsRead = keysRead = false;
   scratchUsed.clear();
-  turnedRead.clear();
 }
 
 void Consumer::settle() {
@@ -31,11 +30,7 @@ void Consumer::settle() {
     barrier();
 }
 
-void Consumer::beginRegion() {
-  operandsRead = true;
-  for (unsigned term = 0; term < entry.turned.size(); ++term)
-    turnedRead.insert(term);
-}
+void Consumer::beginRegion() { operandsRead = true; }
 
 void Consumer::emit(Operation *op) {
   if (op == program.sides)
@@ -54,12 +49,8 @@ void Consumer::emit(Operation *op) {
       .Case<tile::LoadPagedOp, tile::LoadRowsOp>([&](Operation *load) {
         auto index = llvm::find(program.keys, load) - program.keys.begin();
         shared[load->getResult(0)] = getTile(entry.keyRing, keyStage, index);
-        if (program.turnsBlocks)
-          shared[program.operands[index]] = entry.turned[index];
-        if (index == 0) {
+        if (index == 0)
           awaited.clear();
-          turned.clear();
-        }
       })
       .Case([&](tensor::ExtractSliceOp slice) {
         int64_t column = slice.getStaticOffset(1), columns = slice.getType().getDimSize(1);
@@ -87,13 +78,6 @@ void Consumer::awaitQueries() {
   for (auto [index, load] : llvm::enumerate(program.queries))
     shared[load->getResult(0)] =
         getTile(entry.queryRing, queryStage, number * program.queries.size() + index);
-  if (!program.turnsBlocks)
-    return;
-  // Scales are of memory that kernels before may have written, and the same for all blocks.
-  if (program.waits)
-    sm90::WaitDependencyOp::create(b);
-  for (unsigned term = 0; term < program.keys.size(); ++term)
-    (void)cloner.get(getOneScale(program, term));
 }
 
 /// What rows start from may come from the kernels before.
@@ -107,22 +91,42 @@ void Consumer::loadRows(tile::LoadOp load) {
 
 /// The barrier inside the op says that all warps have come this far.
 void Consumer::emitReduce(tile::ReduceOp reduce) {
-  Value scratch = entry.scratch.lookup(reduce);
+  Value result = this->reduce(convertReduceKind(reduce.getKind()), convertType(reduce.getType()),
+                              cloner.get(reduce.getSource()), entry.scratch.lookup(reduce));
+  cloner.map(reduce.getResult(), result);
+}
+
+Value Consumer::reduce(sm90::ReduceKind kind, Type type, Value source, Value scratch) {
   if (scratchUsed.contains(scratch))
     barrier();
-  sm90::ReduceKind kind = convertReduceKind(reduce.getKind());
-  Value result = sm90::ReduceOp::create(b, convertType(reduce.getType()), kind,
-                                        cloner.get(reduce.getSource()), scratch, /*dim=*/0);
-  cloner.map(reduce.getResult(), result);
+  Value result = sm90::ReduceOp::create(b, type, kind, source, scratch, /*dim=*/0);
   operandsRead = keysRead = false;
-  turnedRead.clear();
   scratchUsed.clear();
   scratchUsed.insert(scratch);
+  return result;
 }
 
 void Consumer::emitStore(tile::StoreOp store) {
   sm90::StoreOp::create(b, cloner.get(store.getValue()), cloner.get(store.getView()),
                         cloner.get(store.getOffsets()), /*paired=*/false, store.getTransposed());
+}
+
+Value Consumer::getConstant(float number, Type type) {
+  auto tile = dyn_cast<ShapedType>(type);
+  FloatAttr value = b.getF32FloatAttr(number);
+  if (!tile)
+    return arith::ConstantOp::create(b, value);
+  return arith::ConstantOp::create(b, DenseElementsAttr::get(tile, value));
+}
+
+/// Weights are narrowed to what values are, which of codes is f16.
+Value Consumer::makeOperand(Operation *op, sm90::SmemType target) {
+  auto narrow = dyn_cast<arith::TruncFOp>(op);
+  Value value = cloner.get(narrow ? narrow.getIn() : op->getResult(0));
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.getElementType() == target.getElementType())
+    return value;
+  return arith::TruncFOp::create(b, type.clone(target.getElementType()), value);
 }
 
 /// Stores what a product reads, transposed: [64 keys, N] to [N, 64], K-major.
@@ -200,7 +204,6 @@ Value Consumer::emitScores(tile::DotOp dot, Value acc) {
   for (auto [index, part] : llvm::enumerate(program.parts)) {
     if (program.operands[part.tile] != dot.getLhs())
       continue;
-    turnedRead.insert(part.tile);
     awaitPart(index);
     acc = multiply(slice(keys, part.column, part.columns),
                    slice(queries, part.column, part.columns), acc, /*transposeLhs=*/false);
@@ -212,9 +215,6 @@ Value Consumer::emitScores(tile::DotOp dot, Value acc) {
 Value Consumer::emitOutput(tile::DotOp dot, Value acc) {
   Value values = shared.lookup(dot.getLhs()), weights = shared.lookup(dot.getRhs());
   operandsRead = true;
-  for (unsigned term = 0; term < entry.turned.size(); ++term)
-    if (program.keys[term] == getLoad(dot.getLhs()))
-      turnedRead.insert(term);
   return multiply(values, weights, acc, /*transposeLhs=*/true);
 }
 
@@ -232,8 +232,6 @@ void Consumer::zeroTail(tile::LoadPagedOp keys, Value tile) {
   auto branch = scf::IfOp::create(b, isShort, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
-  if (program.turnsBlocks)
-    sm90::BarrierOp::create(b); // others have stored these rows
   if (number == 0)
     sm90::ZeroRowsOp::create(b, tile, rows);
   written = true;
@@ -247,25 +245,6 @@ void Consumer::zeroTails(ArrayRef<Operation *> loads) {
     auto index = llvm::find(program.keys, load) - program.keys.begin();
     if (program.usesTma)
       zeroTail(cast<tile::LoadPagedOp>(load), shared.lookup(program.operands[index]));
-  }
-}
-
-void Consumer::turnBlocks(const Run &run) {
-  for (auto [index, operand] : llvm::enumerate(program.operands)) {
-    auto reads = [&](tile::DotOp dot) { return getLoad(dot.getLhs()) == program.keys[index]; };
-    if (llvm::none_of(run.dots, reads) || !turned.insert(index).second)
-      continue;
-    awaitPart(index);
-    if (turnedRead.contains(index))
-      barrier();
-    Value codes = getTile(entry.keyRing, keyStage, index), target = entry.turned[index];
-    Value scale = cloner.get(getOneScale(program, index));
-    for (int64_t column = 0; column < program.getWidth(index); column += sm90::kCodePanelColumns) {
-      int64_t columns = std::min(sm90::kCodePanelColumns, program.getWidth(index) - column);
-      sm90::TransformCodesOp::create(b, slice(codes, column, columns), scale, target,
-                                     b.getI64IntegerAttr(column));
-    }
-    written = true;
   }
 }
 
@@ -290,10 +269,8 @@ void Consumer::emitRun(tile::DotOp first) {
     if (dot.getTransposeLhs())
       values.insert(getLoad(dot.getLhs()));
   for (auto [index, part] : llvm::enumerate(program.parts))
-    if (values.contains(program.keys[part.tile]) && !program.hasCodes())
+    if (values.contains(program.keys[part.tile]) && awaitsValues())
       awaitPart(index);
-  if (program.turnsBlocks)
-    turnBlocks(run);
   zeroTails(values.getArrayRef());
   publish();
   needsFence = true;
@@ -315,12 +292,19 @@ void Consumer::emitRun(tile::DotOp first) {
     }
   }
   sm90::WgmmaCommitOp::create(b);
-  for (Operation *op : run.late)
-    emit(op);
+  emitBeside(run);
+  auto emitLate = [&] {
+    for (Operation *op : run.late)
+      emit(op);
+  };
+  if (worksBeside())
+    emitLate();
   auto wait =
       sm90::WgmmaWaitOp::create(b, TypeRange(ValueRange(inFlight)), /*pending=*/0, inFlight);
   for (auto [end, result] : llvm::zip_equal(ends, wait.getResults()))
     cloner.map(end, finish(end.getDefiningOp<tile::DotOp>(), result));
+  if (!worksBeside())
+    emitLate();
   done.insert(run.dots.begin(), run.dots.end());
   done.insert(run.early.begin(), run.early.end());
   done.insert(run.late.begin(), run.late.end());

@@ -45,7 +45,6 @@ public:
 
 protected:
   using Operation = mlir::Operation;
-  using Value = mlir::Value;
 
   bool keeps(Value) const override { return true; }
   void emit(Operation *op) override;
@@ -55,12 +54,13 @@ protected:
   virtual void awaitQueries();
   void loadRows(mlir::tile::LoadOp load);
   void emitReduce(mlir::tile::ReduceOp reduce);
+  Value reduce(mlir::sm90::ReduceKind kind, mlir::Type type, Value source, Value scratch);
   virtual void emitStore(mlir::tile::StoreOp store);
   void share(Operation *op);
   /// The op, whose result a product reads, as what the product takes.
-  virtual Value makeOperand(Operation *op, mlir::sm90::SmemType target) {
-    return cloner.get(op->getResult(0));
-  }
+  Value makeOperand(Operation *op, mlir::sm90::SmemType target);
+  /// A scalar's or, of one number, a tile's constant.
+  Value getConstant(float number, mlir::Type type);
   Run collectRun(mlir::tile::DotOp first);
   /// Whether a product reads its result, computed, from shared memory.
   bool isOperand(Operation *op) const;
@@ -71,8 +71,13 @@ protected:
   /// What is done with a run's products when they are there, before others use them.
   virtual Value finish(mlir::tile::DotOp end, Value result) { return result; }
   virtual bool takes(mlir::tile::DotOp dot) const { return true; }
-  /// Makes operands of the codes that the run's products read.
-  void turnBlocks(const Run &run);
+  /// Whether products of values wait for what their loads bring.
+  virtual bool awaitsValues() const { return !program.hasCodes(); }
+  /// Whether what does not depend on a run's products is done while they run, or behind them, where
+  /// registers are few.
+  virtual bool worksBeside() const { return true; }
+  /// What runs beside the products of a run.
+  virtual void emitBeside(const Run &run) {}
   /// The load of the keys or values whose columns `tile` is.
   Operation *getLoad(Value tile) const;
   virtual void zeroTails(mlir::ArrayRef<Operation *> loads);
@@ -89,15 +94,13 @@ protected:
 
   llvm::DenseMap<Value, Value> shared; // tiles that lie in shared memory
   llvm::DenseSet<unsigned> awaited;    // parts of the block at hand
-  llvm::DenseSet<unsigned> turned;     // its operands that codes became already
   unsigned number = 0;                 // of consumers that share keys
   bool needsFence = false;             // before the next wgmma
 
   // Since the last barrier:
-  bool written = false;                // shared memory
-  bool operandsRead = false;           // tiles of computed operands
-  bool keysRead = false;               // the block at hand
-  llvm::DenseSet<unsigned> turnedRead; // operands that codes became
+  bool written = false;      // shared memory
+  bool operandsRead = false; // tiles of computed operands
+  bool keysRead = false;     // the block at hand
   llvm::DenseSet<Value> scratchUsed;
 };
 

@@ -55,12 +55,19 @@ struct Program : RoleProgram {
   int64_t queryStages = 0;
   bool usesTma = true; // for keys; else all threads of the producer copy them
   /// Keys and values of heads are codes.
-  bool turnsBlocks = false;
+  bool areHeadsCodes = false;
+  /// That take blocks in turns, each with a state of its own.
+  int64_t consumers = 1;
 
   mlir::Value getKeys(unsigned tile) const { return keys[tile]->getResult(0); }
   /// A latent's codes.
-  bool hasCodes() const { return !turnsBlocks && !scales.empty() && scales.front(); }
+  bool hasCodes() const { return !areHeadsCodes && !scales.empty() && scales.front(); }
   int64_t countSides() const;
+  /// Consumers that have queries, weights and scratch of their own.
+  int64_t countOwners() const { return countSides() * consumers; }
+  mlir::scf::ForOp getLoop() const {
+    return mlir::cast<mlir::scf::ForOp>(keys.front()->getParentOp());
+  }
   /// Threads that arrive for a stage of keys.
   int32_t countFillers() const { return usesTma ? 1 : mlir::sm90::kWarpgroupThreads; }
   bool hasRope() const { return keys.size() > 1; }
@@ -94,8 +101,8 @@ struct Entry {
   mlir::Value ropeRing;                  // with codes; null without RoPE
   mlir::SmallVector<PagedTiles> keyMaps; // with TMA
   mlir::SmallVector<QueryRows> queryMaps;
-  /// What blocks of keys and of values become where they are codes.
-  llvm::SmallVector<mlir::Value, 2> turned;
+  /// Rings by which consumers that take blocks in turns give their states to the first.
+  llvm::SmallVector<mlir::Value, 2> states;
   /// Shared tiles of computed operands, and scratch of reductions.
   llvm::DenseMap<mlir::Value, mlir::Value> operands;
   llvm::DenseMap<mlir::Operation *, mlir::Value> scratch;
@@ -114,6 +121,19 @@ mlir::Value findScale(mlir::Value tile, int64_t column);
 /// What is loaded for a group's scale: all its columns are the same one.
 mlir::Operation *getScaleLoad(mlir::Value rows);
 
+/// What the key loop carries: for each row a reference that scores are relative to, and tiles that
+/// scale with it.
+struct LoopState {
+  unsigned reference = 0;
+  llvm::SmallVector<unsigned> sums, outputs; // of weights, of weighted values
+  int64_t countTiles() const { return static_cast<int64_t>(sums.size() + outputs.size()); }
+};
+/// Of the key loop; nothing where it carries something else.
+std::optional<LoopState> findLoopState(mlir::scf::ForOp loop);
+
+/// A ring for each consumer of heads' codes but the first.
+void createStates(mlir::ImplicitLocOpBuilder &b, const Program &program, Entry &entry);
+
 /// What a consumer of codes takes of the kernel's entry.
 void createHalves(mlir::ImplicitLocOpBuilder &b, const Program &program, Entry &entry);
 mlir::Value createRing(mlir::ImplicitLocOpBuilder &b, llvm::StringRef label, int64_t stages,
@@ -129,6 +149,9 @@ void emitProducer(mlir::ImplicitLocOpBuilder &b, const Program &program, const E
 /// Of the tile of queries `side`, whose own shared tiles `entry` has.
 void emitConsumer(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
                   const LazyCloner &cloner, unsigned side);
+/// Of heads' codes, the one that takes block `which` of as many as there are consumers.
+void emitHeadConsumer(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
+                      const LazyCloner &cloner, unsigned which);
 /// Of the half `side`, 0 or 1.
 void emitCodeConsumer(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
                       const LazyCloner &cloner, unsigned side);

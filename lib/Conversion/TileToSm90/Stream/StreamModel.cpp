@@ -43,8 +43,11 @@ int64_t stream::Tiles::fixedBytesBeside(int64_t queryStages) const {
   int64_t queries = queryStages * queryPanels * rows * sm90::kPanelRowBytes;
   if (!hasCodes) {
     constexpr int64_t kSmallBytes = 2 * sm90::kSwizzleAtomBytes;
-    return sides * (queries + rows * sm90::kPanelRowBytes + kSmallBytes) +
-           turnedPanels * kBlockKeys * sm90::kPanelRowBytes;
+    // Of an output also a reference and a sum.
+    int64_t states = countStateStages(rows, outputPanels + 2) * kBlockKeys * rows *
+                     static_cast<int64_t>(sizeof(float));
+    return sides * consumers * (queries + rows * sm90::kPanelRowBytes + kSmallBytes) +
+           (consumers - 1) * states;
   }
   int64_t weights = rows * sm90::kPanelRowBytes,
           scores = kBlockKeys * rows * static_cast<int64_t>(sizeof(float)),
@@ -144,22 +147,23 @@ void Planner::count() {
   if (int64_t most = getMostRows(problem); rows > most)
     return (void)refuse(Twine(problem.rows()) + " rows per request, its products hold " +
                         Twine(most));
-  bool turnsBlocks = problem.hasCodes() && problem.keyWidth;
-  if (problem.hasCodes() && !turnsBlocks)
+  bool areHeadsCodes = problem.hasCodes() && problem.keyWidth;
+  if (problem.hasCodes() && !areHeadsCodes)
     return countCodes();
-  if (turnsBlocks && problem.keyWidth % sm90::kPanelColumns != 0)
+  if (areHeadsCodes && problem.keyWidth % sm90::kPanelColumns != 0)
     return (void)refuse("codes of keys of " + Twine(problem.keyWidth) +
                         " columns are not of whole panels of " + Twine(sm90::kPanelColumns));
   int64_t latent = countPanels(problem.kvLoraRank);
   int64_t keys =
       problem.keyWidth ? countPanels(problem.keyWidth) : latent + countPanels(problem.ropeDim);
-  int64_t panels = keys + (problem.keyWidth ? latent : 0), operandPanels = panels;
-  if (turnsBlocks)
+  int64_t panels = keys + (problem.keyWidth ? latent : 0);
+  const int64_t operandPanels = panels;
+  if (areHeadsCodes)
     panels = llvm::divideCeil(problem.keyWidth, sm90::kCodePanelColumns) +
              llvm::divideCeil(problem.kvLoraRank, sm90::kCodePanelColumns);
   // As the conversion to tile divides the rows of values of their own (PagedKernel).
   constexpr int64_t kSideRows = sm90::kTileRows / kSides;
-  int64_t sides = problem.keyWidth && rows > kSideRows && !turnsBlocks ? kSides : 1;
+  int64_t sides = problem.keyWidth && rows > kSideRows && !areHeadsCodes ? kSides : 1;
   rows = sides > 1 ? kSideRows : rows;
   const stream::Tiles tiles{rows,
                             keys,
@@ -167,11 +171,15 @@ void Planner::count() {
                             latent,
                             /*hasCodes=*/false,
                             sides,
-                            turnsBlocks ? operandPanels : 0};
+                            areHeadsCodes ? stream::countHeadConsumers(rows, latent) : 1};
   if (tiles.heldRegisters() > target.tuning.streamOutputRegisters)
     return (void)refuse("an output of " + Twine(tiles.heldRegisters()) +
                         " registers per thread, it has " +
                         Twine(target.tuning.streamOutputRegisters));
+  if (int64_t held = stream::countTileRegisters(rows, latent);
+      areHeadsCodes && held > stream::kMostTileRegisters)
+    return (void)refuse("an output of codes with sums, scores and their mask of " + Twine(held) +
+                        " registers per thread, it has " + Twine(stream::kMostTileRegisters));
   int64_t stageBytes = tiles.stageBytes(), most = tiles.mostStages(target.sharedBytes);
   int64_t stages = request.get(stream::kStages)
                        .value_or(std::clamp<int64_t>(most, 2, target.tuning.streamStages));
@@ -184,29 +192,38 @@ void Planner::count() {
   if (stages > most)
     return (void)refuse("stages: " + Twine(stages) + " take " + Twine(cost.sharedBytes) +
                         " bytes of shared memory, a CTA has " + Twine(target.sharedBytes));
-  // wgmma with `rows` columns reads its left operand of 64 rows whatever `rows` is.
-  double readPerPanel = kPanelBytes + rows * sm90::kPanelRowBytes;
+  if (stages % tiles.consumers != 0)
+    return (void)refuse("stages: " + Twine(stages) + " are no multiple of the " +
+                        Twine(tiles.consumers) + " consumers that take turns");
+  // wgmma with `rows` columns reads its left operand of 64 rows whatever `rows` is, unless
+  // registers hold it.
+  double readPerPanel = (areHeadsCodes ? 0 : kPanelBytes) + rows * sm90::kPanelRowBytes;
   double scores = sides * keys * readPerPanel / sm.sharedBytesPerClock;
   double values = sides * latent * readPerPanel / sm.sharedBytesPerClock;
   double width = problem.scoreWidth();
   cost.tensorCycles = sides * (productCycles(kBlockKeys, rows, width) +
                                productCycles(problem.kvLoraRank, rows, kBlockKeys));
-  // Codes come in, go out and come back as operands.
-  double moved = stageBytes * (turnsBlocks ? 2 : 1) + tiles.turnedPanels * kPanelBytes;
+  // Codes come in and go out to registers.
+  double moved = stageBytes * (areHeadsCodes ? 2 : 1);
   cost.sharedCycles = scores + values + moved / sm.sharedBytesPerClock;
   // Maxima and sums run over M, so warps meet for each: two handovers more.
   double softmax =
       (sm.exponentialCycles + sm.packCycles) * rows / sm90::kTileRows + 2 * sm.handoverCycles;
-  double transform = tiles.turnedPanels / 2.0 * sm.transformPanelCycles;
+  double transform =
+      areHeadsCodes ? operandPanels / 2.0 * sm.transformPanelCycles * kKeysInRegisters : 0;
   double chain = transform + scores + softmax + values + 2 * sm.handoverCycles;
   // Scores begin on the first part of a stage while the rest arrives.
   int64_t partPanels = target.tuning.streamPartColumns / sm90::kPanelColumns;
   double parts = std::ceil(static_cast<double>(keys) / partPanels);
   double held = chain - scores * (parts - 1) / parts;
+  if (areHeadsCodes) // released under the scores' product
+    held = transform + scores;
   // Pages that TMA cannot copy are copied by all threads of a warpgroup.
   double boxes = panels * problem.boxesPerPanel();
   double load = sm.loadLatencyCycles + std::max(cost.loadCycles, boxes * sm.copyIssueCycles);
-  cost.recurrenceCycles = std::max(chain, (load + held) / stages);
+  // Of consumers that take turns each has its own chain.
+  cost.recurrenceCycles =
+      std::max(chain / static_cast<double>(tiles.consumers), (load + held) / stages);
   cost.itemCycles = itemCycles(chain, sides * rows * width * problem.elementBytes, rows);
 }
 

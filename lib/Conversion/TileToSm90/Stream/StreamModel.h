@@ -25,6 +25,28 @@ inline constexpr auto kPartColumns =
     makeInteger("part-columns", "columns of keys that one barrier announces",
                 mlir::sm90::kPanelColumns, kMostColumns, mlir::sm90::kPanelColumns);
 
+/// Registers of a thread that hold 64 columns of a block's operand in f16, and what tiles of rows
+/// take: an output of panels, sums, scores and the two sides of their mask.
+inline constexpr int64_t kOperandRegisters = 16;
+constexpr int64_t countTileRegisters(int64_t rows, int64_t panels) {
+  return (panels + 4) * kBlockKeys * rows / mlir::sm90::kWarpgroupThreads;
+}
+/// Of a consumer of heads' codes that takes turns: what tiles and operands may take of its 224 or
+/// 232 registers. The rest are vectors of rows, addresses and scalars.
+inline constexpr int64_t kTurnRegisters = 184;
+/// What tiles may take of the one consumer's 255 (ptxas 13.0: 252 in all for 192, 276 bytes spilled
+/// for 224).
+inline constexpr int64_t kMostTileRegisters = 192;
+/// Consumers that take blocks of heads' codes in turns: one where two have not enough registers.
+constexpr int64_t countHeadConsumers(int64_t rows, int64_t panels) {
+  return countTileRegisters(rows, panels) + 2 * kOperandRegisters <= kTurnRegisters ? 2 : 1;
+}
+/// Fragments that one consumer has ready for another, of all `tiles` of its state.
+constexpr int64_t countStateStages(int64_t rows, int64_t tiles) {
+  constexpr int64_t kStateBytes = 2 * kBlockKeys * mlir::sm90::kPanelRowBytes;
+  return std::clamp<int64_t>(kStateBytes / (kBlockKeys * rows * int64_t(sizeof(float))), 1, tiles);
+}
+
 /// What a kernel's tiles take of shared memory and of registers: the model asks before there is a
 /// kernel, the builder of the one that it has.
 struct Tiles {
@@ -35,8 +57,8 @@ struct Tiles {
   bool hasCodes = false;
   /// Tiles of queries, of so many rows each, that share the keys, a consumer each.
   int64_t sides = 1;
-  /// What codes of heads become beside the ring.
-  int64_t turnedPanels = 0;
+  /// That take blocks in turns, each with queries, weights and row vectors of its own.
+  int64_t consumers = 1;
 
   /// A block of keys.
   int64_t stageBytes() const;
@@ -44,8 +66,10 @@ struct Tiles {
   int64_t fixedBytes(int64_t sharedBytes) const {
     return fixedBytesBeside(queryStages(sharedBytes));
   }
+  /// Of consumers that take turns each has stages of its own: one that came to another's stage only
+  /// every second time could not tell a barrier's phase from the one before the last.
   int64_t mostStages(int64_t sharedBytes) const {
-    return (sharedBytes - fixedBytes(sharedBytes)) / stageBytes();
+    return (sharedBytes - fixedBytes(sharedBytes)) / stageBytes() / consumers * consumers;
   }
   /// Items whose queries have room. With codes the next item's wait where they would leave one
   /// block of codes alone.

@@ -126,7 +126,7 @@ std::string stream::findOperands(Program &program) {
   }
   if (program.keys.size() == 2 && areOwnValues(program.operands[1]) &&
       llvm::any_of(program.scales, [](Value scale) { return bool(scale); })) {
-    program.turnsBlocks = true;
+    program.areHeadsCodes = true;
     return checkHeads(program);
   }
   if (!program.hasCodes())

@@ -83,9 +83,9 @@ void Producer::emitSides() {
 
 void Producer::loadQueries() {
   SmallVector<SmallVector<Value>> offsets;
-  for (int64_t side = 0; side < program.countSides(); ++side)
+  for (int64_t owner = 0; owner < program.countOwners(); ++owner)
     for (const QueryRows &rows : entry.queryMaps)
-      offsets.push_back(rows.getCoordinates(b, program.sides ? sides[side] : cloner));
+      offsets.push_back(rows.getCoordinates(b, program.sides ? sides[owner] : cloner));
   // What was read so far came from the host; keys are loaded behind the queries.
   if (program.waits)
     sm90::WaitDependencyOp::create(b);

@@ -19,6 +19,7 @@ void Role::run() {
   keyStage = queryStage = start;
   if (entry.ropeRing)
     ropeStage = start;
+  begin();
   tile::KernelOp kernel = program.kernel;
   emitBlock(kernel.getBody().front());
 }
@@ -81,13 +82,12 @@ void Role::emitRegion(Region &from, Block &to, Operation *parent) {
 
 void Role::emitFor(scf::ForOp loop) {
   settle();
-  SmallVector<Value> inits = getKept(loop.getInitArgs(), loop.getRegionIterArgs());
+  SmallVector<Value> inits = getInits(loop);
   SmallVector<Value *> stages = getStages(loop);
   for (Value *stage : stages)
     inits.push_back(*stage);
-  auto result =
-      scf::ForOp::create(b, cloner.get(loop.getLowerBound()), cloner.get(loop.getUpperBound()),
-                         cloner.get(loop.getStep()), inits);
+  Range range = getRange(loop);
+  auto result = scf::ForOp::create(b, range.first, range.end, range.step, inits);
   result->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
   auto setStages = [&](ValueRange values) {
     for (auto [stage, value] : llvm::zip_equal(stages, values.take_back(stages.size())))

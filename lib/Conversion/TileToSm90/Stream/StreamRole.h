@@ -27,6 +27,7 @@ inline bool isTile(mlir::Value value) { return mlir::isa<mlir::RankedTensorType>
 class Role {
 public:
   using TypeConversion = mlir::Type (*)(mlir::Type);
+  using Value = mlir::Value;
 
   Role(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
        const LazyCloner &cloner, TypeConversion convert = convertType)
@@ -41,6 +42,8 @@ protected:
   /// Whether the role has its own copy of a value that control flow carries.
   virtual bool keeps(mlir::Value value) const = 0;
   virtual void emit(mlir::Operation *op) = 0;
+  /// Before the first op, when stages are the first.
+  virtual void begin() {}
   /// Before a loop or a branch, before and after the body of a region.
   virtual void settle() {}
   virtual void beginRegion() {}
@@ -51,6 +54,17 @@ protected:
   /// The body of the loop over sides for one of them.
   void emitSide(int64_t side);
   void emitRegion(mlir::Region &from, mlir::Block &to, mlir::Operation *parent);
+  /// What the role's loop in the place of another goes over, and what it starts from.
+  struct Range {
+    Value first, end, step;
+  };
+  virtual Range getRange(mlir::scf::ForOp loop) {
+    return {cloner.get(loop.getLowerBound()), cloner.get(loop.getUpperBound()),
+            cloner.get(loop.getStep())};
+  }
+  virtual mlir::SmallVector<Value> getInits(mlir::scf::ForOp loop) {
+    return getKept(loop.getInitArgs(), loop.getRegionIterArgs());
+  }
   /// Scalars, and for roles that have them tiles, op by op.
   void clone(mlir::Operation *op) {
     for (mlir::Value result : op->getResults())

@@ -91,13 +91,19 @@ static bool areWordsOf(Type words, int64_t columns) {
          type.getDimSize(1) == llvm::divideCeilSigned(columns, 2 * kRunGroup) * kColumnGroup;
 }
 
-LogicalResult LoadCodeWordsOp::verify() {
-  SmemType codes = getCodes().getType();
+static LogicalResult verifyCodes(Operation *op, SmemType codes) {
   bool fits = codes.getLayout() == SmemLayout::Swizzle128 && codes.getRows() == kTileRows &&
               isa<Float8E4M3FNType>(codes.getElementType());
-  if (!fits) // (C1)
-    return emitOpError("expected a swizzle128 tile of ")
-           << kTileRows << " rows of f8E4M3FN, got " << codes;
+  if (fits)
+    return success();
+  return op->emitOpError("expected a swizzle128 tile of ")
+         << kTileRows << " rows of f8E4M3FN, got " << codes;
+}
+
+LogicalResult LoadCodeWordsOp::verify() {
+  SmemType codes = getCodes().getType();
+  if (failed(verifyCodes(*this, codes))) // (C1)
+    return failure();
   auto column = static_cast<int64_t>(getColumn()), columns = static_cast<int64_t>(getColumns());
   if (column % (2 * kRunGroup) != 0 || column + columns > codes.getColumns() ||
       !areWordsOf(getResult().getType(), columns)) // (C2)
@@ -105,6 +111,21 @@ LogicalResult LoadCodeWordsOp::verify() {
                        "tile's ")
            << codes.getColumns() << ", got " << getResult().getType() << " of " << columns
            << " from " << column << " on";
+  return verifyWarpgroup(*this); // (C3)
+}
+
+LogicalResult LoadCodeColumnsOp::verify() {
+  SmemType codes = getCodes().getType();
+  if (failed(verifyCodes(*this, codes))) // (C1)
+    return failure();
+  auto column = static_cast<int64_t>(getColumn());
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (column % kTileRows != 0 || column + kTileRows > codes.getColumns() ||
+      result.getDimSize(0) != kTileRows || !areWordsOf(result, kTileRows)) // (C2)
+    return emitOpError(
+               "expected a fragment [64, 16] of i32 of 64 columns from a multiple of 64 on, "
+               "within the tile's ")
+           << codes.getColumns() << ", got " << result << " from " << column << " on";
   return verifyWarpgroup(*this); // (C3)
 }
 
@@ -137,8 +158,9 @@ LogicalResult OrderRunsOp::verify() {
 LogicalResult StoreRunsOp::verify() {
   auto value = cast<RankedTensorType>(getValue().getType());
   auto view = cast<MemRefType>(getView().getType());
-  if (!isWholeFragment(value) || view.getRank() != 2 || getOffsets().size() != 2 ||
-      view.getElementType() != value.getElementType()) // (C1)
+  bool areInGroups = getTransposed() && view.getRank() == 3 && !view.isDynamicDim(1);
+  if (!isWholeFragment(value) || (view.getRank() != 2 && !areInGroups) ||
+      getOffsets().size() != 2 || view.getElementType() != value.getElementType()) // (C1)
     return emitOpError("expected a whole fragment, and a view and offsets of rank 2 of its element "
                        "type, got ")
            << value << ", " << view << " and " << getOffsets().size() << " offsets";
@@ -147,6 +169,8 @@ LogicalResult StoreRunsOp::verify() {
            << kRunGroup << " columns, got " << value.getDimSize(1);
   if (getTransposed() && getPaired()) // (C2)
     return emitOpError("expected a transposed store not to be paired");
+  if (!getTransposed() && getPairs()) // (C2)
+    return emitOpError("expected a store of pairs of rows to be transposed");
   return success();
 }
 

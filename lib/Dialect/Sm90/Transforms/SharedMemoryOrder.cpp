@@ -248,7 +248,7 @@ void Walker::walkOp(Operation *op, SharedMemoryState &state, bool report) {
           [&](TmaStoreOp store) { readByAsyncProxy(op, store.getSource(), state, report); })
       .Case<LoadSharedOp, UnparkOp>(
           [&](auto load) { readGenerically(op, load.getSource(), state, report); })
-      .Case<LoadCodeWordsOp>(
+      .Case<LoadCodeWordsOp, LoadCodeColumnsOp>(
           [&](auto load) { readGenerically(op, load.getCodes(), state, report); })
       .Case<CopyWaitOp>([&](CopyWaitOp wait) { waitForCopies(wait, state); })
       .Case<WgmmaWaitOp, StoreWaitOp>([&](auto wait) {

@@ -206,4 +206,71 @@ TEST_F(CodeTiles, OrderRunsOfCodes) {
   assemble();
 }
 
+/// Columns of codes as rows of an operand, of all rows and of those before a limit.
+constexpr const char *kColumns = R"(
+sm90.kernel @columns(%x: memref<?xbf16>, %v: memref<?xf16>, %w: memref<?xf16>, %limit: index, %all: f32)
+    attributes {warpgroups = 2 : i32, shared_bytes = 8192 : i64} {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [64, 64], strides: [64, 1]
+      : memref<?xbf16> to memref<64x64xbf16, strided<[64, 1]>>
+  %vv = memref.reinterpret_cast %v to offset: [0], sizes: [64, 64], strides: [64, 1]
+      : memref<?xf16> to memref<64x64xf16, strided<[64, 1]>>
+  %wv = memref.reinterpret_cast %w to offset: [0], sizes: [64, 128], strides: [128, 1]
+      : memref<?xf16> to memref<64x128xf16, strided<[128, 1]>>
+  %bytes = sm90.alloc offset 0 : !sm90.smem<64x64xbf16>
+  %codes = sm90.alloc offset 0 : !sm90.smem<64x128xf8E4M3FN>
+  sm90.role "idle" warpgroups 0 to 1 {
+  }
+  sm90.role "columns" warpgroups 1 to 2 {
+    sm90.copy %xv[%c0, %c0] to %bytes vector_bytes 16
+        : memref<64x64xbf16, strided<[64, 1]>>, !sm90.smem<64x64xbf16>
+    sm90.copy_commit
+    sm90.copy_wait 0
+    sm90.barrier
+    %first = sm90.load_code_columns %codes column 0 limit %limit
+        : !sm90.smem<64x128xf8E4M3FN> -> tensor<64x16xi32, #f1>
+    %second = sm90.load_code_columns %codes column 64
+        : !sm90.smem<64x128xf8E4M3FN> -> tensor<64x16xi32, #f1>
+    %a = sm90.scale_codes %first by %all : tensor<64x16xi32, #f1>, f32 -> tensor<64x64xf16, #f1>
+    %b = sm90.scale_codes %second by %all : tensor<64x16xi32, #f1>, f32 -> tensor<64x64xf16, #f1>
+    sm90.store %b, %vv[%c0, %c0] paired : tensor<64x64xf16, #f1>, memref<64x64xf16, strided<[64, 1]>>
+    sm90.store_runs %a, %wv[%c0, %c0] transposed pairs : tensor<64x64xf16, #f1>, memref<64x128xf16, strided<[128, 1]>>
+    sm90.store_runs %b, %wv[%c0, %c64] transposed pairs : tensor<64x64xf16, #f1>, memref<64x128xf16, strided<[128, 1]>>
+  }
+  sm90.return
+})";
+
+/// The fragment's rows are in pairs; the store has all in its order again.
+TEST_F(CodeTiles, TransposeColumnsOfCodes) {
+  constexpr int64_t rows = 64, columns = 128;
+  lower(fill(kColumns, {}));
+  if (HasFatalFailure())
+    return;
+  for (int64_t limit : {-3, 0, 1, 6, 21, 63, 64, 100}) {
+    std::vector<Bf16> x(rows * columns / 2);
+    std::vector<uint16_t> v(rows * rows), w(rows * columns);
+    auto code = [](int64_t row, int64_t column) { return uint8_t(37 * row + column); };
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t column = 0; column < columns; ++column)
+        reinterpret_cast<uint8_t *>(x.data())[row * columns + column] = code(row, column);
+    constexpr float all = 0.5f;
+    run({Argument::buffer(x), Argument::buffer(v), Argument::buffer(w), Argument::index(limit),
+         Argument::f32(all)});
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t column = 0; column < columns; ++column) {
+        bool isHidden = column < rows && row >= limit;
+        float value = isHidden ? 0 : decodeE4m3(code(row, column)) * all;
+        ASSERT_TRUE(isSameF16(w[row * columns + column], value)) << row << ", " << column;
+      }
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t key = 0; key < rows; ++key) {
+        int64_t column = 64 + row / 16 * 16 + 2 * (row % 8) + row / 8 % 2;
+        float value = decodeE4m3(code(key, column)) * all;
+        ASSERT_TRUE(isSameF16(v[row * rows + key], value)) << row << ", " << key;
+      }
+  }
+  assemble();
+}
+
 } // namespace

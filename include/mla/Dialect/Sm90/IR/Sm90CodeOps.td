@@ -140,6 +140,33 @@ def Sm90_LoadCodeWordsOp : Sm90_Runs<"load_code_words", (ins
   }];
 }
 
+def Sm90_LoadCodeColumnsOp : Sm90_Runs<"load_code_columns", (ins
+    Arg<Sm90_Smem, "", [MemRead]>:$codes, ConfinedAttr<I64Attr, [IntNonNegative]>:$column,
+    Optional<Index>:$limit)> {
+  let summary = "loads 64 columns of codes from shared memory, which become the rows of an operand";
+  let description = [{
+    Words of which `sm90.scale_codes` makes the transpose of 64 columns: element k of row 16 s + 8 h + g is
+    `codes[k, column + 16 s + 2 g + h]`. Rows are in pairs: `ldmatrix` exchanges units of 16 bits, which are two
+    codes, so that neighbours stay with one thread. `sm90.store_runs` with `pairs` stores what has such rows.
+
+    ```
+    position   0 |  1 |  2 | ... |  7 |  8 |  9 | 10 | ... | 15
+    column     0 |  2 |  4 | ... | 14 |  1 |  3 |  5 | ... | 15
+    ```
+
+    With `limit`, codes of the tile's rows at and behind it count as 0, whatever lies there.
+
+    (C1) codes are a swizzle128 tile of 64 rows of f8E4M3FN.
+    (C2) `column` is a multiple of 64, and 64 columns from there on are within the tile; the result is a whole fragment
+    [64, 16] of i32.
+    (C3) stands in a role of one warpgroup.
+  }];
+  let results = (outs Sm90_Tile2D:$result);
+  let assemblyFormat = [{
+    $codes `column` $column (`limit` $limit^)? attr-dict `:` type($codes) `->` type($result)
+  }];
+}
+
 def Sm90_ScaleCodesOp : Sm90_Runs<"scale_codes", (ins
     Sm90_Tile2D:$words, AnyTypeOf<[F32, Sm90_Tile1D]>:$scale)> {
   let summary = "turns words of codes into operands of f16, columns in runs of four";
@@ -172,19 +199,20 @@ def Sm90_OrderRunsOp : Sm90_Runs<"order_runs", (ins
 
 def Sm90_StoreRunsOp : Sm90_Runs<"store_runs", (ins
     Sm90_Tile2D:$value, Arg<Sm90_View, "", [MemWrite]>:$view, Variadic<Index>:$offsets,
-    UnitAttr:$paired, UnitAttr:$transposed)> {
+    UnitAttr:$paired, UnitAttr:$transposed, UnitAttr:$pairs)> {
   let summary = "stores a fragment whose columns are in runs of four to global memory";
   let description = [{
     `view[offsets[0] + i, offsets[1] + 16 s + 4 t + 2 h + e] = value[i, 16 s + 8 h + 2 t + e]`, dropping what is
     outside of the view. `paired` promises that runs of four are aligned and both inside or outside of it,
     and may be one access. With `transposed` the value's rows are in runs: `view[offsets[0] + j, offsets[1] + 16 s + 4 t + 2 h + e] =
-    value[16 s + 8 h + 2 t + e, j]`.
+    value[16 s + 8 h + 2 t + e, j]`, or with `pairs`, too, as `sm90.load_code_columns` has them: `view[offsets[0] + j,
+    offsets[1] + 16 s + 2 g + h] = value[16 s + 8 h + g, j]`.
 
     (C1) a whole fragment, a view and offsets of rank 2, of the same element type.
-    (C2) its columns are a multiple of 16, or it is `transposed`; then it is not `paired`.
+    (C2) its columns are a multiple of 16, or it is `transposed`; then it is not `paired`. Only then it may be of `pairs`.
   }];
   let assemblyFormat = [{
-    $value `,` $view `[` $offsets `]` (`paired` $paired^)? (`transposed` $transposed^)? attr-dict
+    $value `,` $view `[` $offsets `]` (`paired` $paired^)? (`transposed` $transposed^)? (`pairs` $pairs^)? attr-dict
     `:` type($value) `,` type($view)
   }];
 }
