@@ -208,7 +208,8 @@ def Sm90_StoreRunsOp : Sm90_Runs<"store_runs", (ins
     value[16 s + 8 h + 2 t + e, j]`, or with `pairs`, too, as `sm90.load_code_columns` has them: `view[offsets[0] + j,
     offsets[1] + 16 s + 2 g + h] = value[16 s + 8 h + g, j]`.
 
-    (C1) a whole fragment, a view and offsets of rank 2, of the same element type.
+    (C1) a whole fragment, a view and offsets of rank 2, of the same element type; of a `transposed` one the view's rows
+    may be in groups, as `sm90.load` has them.
     (C2) its columns are a multiple of 16, or it is `transposed`; then it is not `paired`. Only then it may be of `pairs`.
   }];
   let assemblyFormat = [{
