@@ -26,6 +26,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
@@ -269,6 +270,19 @@ static llvm::Error writeParts(const TorchArchive &archive, const RaisedLayer &la
                                      : writeRegions(layer, options.regionsFile);
 }
 
+/// Of masks that are inputs, whose numbers nobody has seen.
+static void warnOfMasks(Location loc, const CachedGraph &graph) {
+  llvm::StringSet<> named;
+  for (const CachedNode &node : graph.nodes)
+    if (!node.mask.empty() && named.insert(node.mask).second)
+      emitWarning(loc)
+          << "input '" << node.mask << "' is the mask of node '" << node.node << "' in "
+          << node.module
+          << ", and is taken as causal without a window, whatever it will hold: export "
+             "without it, and the graph makes its own, or see to it yourself "
+             "(--graph-checked)";
+}
+
 /// A whole model's attention alone, over caches.
 static OwningOpRef<ModuleOp> loadCachedGraph(StringRef path, ModuleOp graph,
                                              const CompileOptions &options) {
@@ -277,6 +291,8 @@ static OwningOpRef<ModuleOp> loadCachedGraph(StringRef path, ModuleOp graph,
                      options.import.pageSize);
   if (failed(cached))
     return {};
+  if (!options.isGraphChecked)
+    warnOfMasks(graph.getLoc(), *cached);
   OwningOpRef<ModuleOp> module = buildCachedSteps(graph.getLoc(), *cached, options.import);
   if (!module)
     return {};

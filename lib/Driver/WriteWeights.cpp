@@ -180,6 +180,7 @@ llvm::Error mlac::writeCachedGraph(const CachedGraph &graph, StringRef path) {
                                  {"turned", describe(node.turned)},
                                  {"value", describe(node.value)},
                                  {"group", node.group},
+                                 {"mask", node.mask},
                                  {"sinks", node.sinks},
                                  {"tables", describe(node.tables)},
                                  {"latents", describe(node.latents)},

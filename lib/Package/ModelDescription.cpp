@@ -312,6 +312,19 @@ mla::ModelAttr mlac::getModel(ModuleOp module) {
                              kPositions, "", "");
 }
 
+/// An engine has one table, whichever function reads it.
+static LogicalResult verifySameTable(mla::RopeTableOp op, mla::RopeAttr first) {
+  if (op.getRope() == first)
+    return success();
+  RopeTable table = computeRopeTable(op.getRope()), other = computeRopeTable(first);
+  if (table.inverseFrequencies == other.inverseFrequencies &&
+      table.longInverseFrequencies == other.longInverseFrequencies &&
+      table.shortLength == other.shortLength && table.multiplier == other.multiplier)
+    return success();
+  return op.emitError("a package has one rotary table, and another function has one of ")
+         << first << "; got " << op.getRope();
+}
+
 LogicalResult mlac::describeModel(ModuleOp module, package::PackageT &package) {
   Operation *attention = nullptr, *rows = nullptr;
   mla::RopeAttr rope;
@@ -326,7 +339,12 @@ LogicalResult mlac::describeModel(ModuleOp module, package::PackageT &package) {
       if (!rows && movesRows(op))
         rows = op;
     });
-    function.walk([&](mla::RopeTableOp op) { rope = rope ? rope : op.getRope(); });
+    WalkResult alike = function.walk([&](mla::RopeTableOp op) {
+      rope = rope ? rope : op.getRope();
+      return succeeded(verifySameTable(op, rope)) ? WalkResult::advance() : WalkResult::interrupt();
+    });
+    if (alike.wasInterrupted())
+      return failure();
   }
   attention = attention ? attention : rows;
   if (!attention)

@@ -276,6 +276,10 @@ static cl::opt<std::string>
                cl::desc("Of a .pt2 archive of a whole model: compile what attends in it, over a "
                         "cache, and write which nodes of the graph it replaces as JSON; the rest "
                         "of the graph stays the caller's (mlac.cached)"));
+static cl::opt<bool> graphChecked(
+    "graph-checked", cl::cat(modelCategory),
+    cl::desc("Of --cached: the caller has seen to what the graph does not prove (masks "
+             "that are inputs), as mlac.cached does: no warnings of it"));
 static cl::opt<bool>
     costReport("cost-report", cl::cat(reportCategory),
                cl::desc("Print FLOPs, bytes and predicted time of every form, to standard "
@@ -426,6 +430,7 @@ static bool readOptions(CompileOptions &options) {
   options.weightsFile = weightsFile;
   options.regionsFile = regionsFile;
   options.cachedFile = cachedFile;
+  options.isGraphChecked = graphChecked;
   options.expandFrom = expandFrom;
   options.absorb = absorb;
   options.keepCodes = keepCodes;
@@ -469,6 +474,8 @@ static bool checkArchiveOptions() {
     if (option->getNumOccurrences() > 0 && cachedFile.getNumOccurrences() > 0)
       return fail("--cached takes no layers out of the graph: --" + option->ArgStr +
                   " does not apply");
+  if (graphChecked && cachedFile.getNumOccurrences() == 0)
+    return fail("--graph-checked is of --cached");
   return true;
 }
 

@@ -74,6 +74,7 @@ struct CompileOptions {
   std::string regionsFile;
   /// Of an archive whose attention is to read caches: where what replaces its nodes is written to.
   std::string cachedFile;
+  bool isGraphChecked = false; ///< of cachedFile: the caller answers for what is not proven
   /// Step functions to keep; empty: all.
   std::vector<std::string> functions;
   int64_t expandFrom = 0; ///< new tokens from which on form auto is expanded; 0: by cost

@@ -98,6 +98,7 @@ struct CachedNode {
   QueryAndKey turned;       ///< behind the graph's rope
   GraphValue value;
   int64_t group = 1;                         ///< values are of every so many heads
+  std::string mask = {};                     ///< an input, taken as causal; empty: none
   std::string sinks = {};                    ///< a weight of the graph; empty: none
   std::optional<GraphTables> tables = {};    ///< of rope by token
   std::optional<CachedLatents> latents = {}; ///< where its kind has them

@@ -73,12 +73,15 @@ private:
   QueryAndKey describe(const AttentionOperands &operands, int64_t kvHeads) const;
   std::optional<GraphTables> describeTables(const std::optional<FoundRope> &rope) const;
   CachedLatents describeLatents(const FoundAttention &found);
+  void followReplaced(FoundAttention &found) const;
   CachedNode replace(FoundAttention &found, size_t index);
 
   func::FuncOp function;
   const AttentionOperator *attention;
   int64_t pageSize;
   SmallVector<Value> metadata;
+  llvm::DenseMap<Value, Value> replaced;    ///< results of attention, which are no more
+  llvm::DenseMap<Value, std::string> names; ///< of what they became: as the caller's graph has them
 };
 } // namespace
 
@@ -87,6 +90,8 @@ private:
 //===----------------------------------------------------------------------===//
 
 GraphValue Cacher::describe(Value value) const {
+  if (auto known = names.find(value); known != names.end())
+    return {known->second, -1};
   auto result = dyn_cast<OpResult>(value);
   bool isOneOfMany = result && result.getOwner()->getNumResults() > 1;
   return {getName(function, value),
@@ -385,7 +390,30 @@ Value Cacher::callAttention(const FoundAttention &found, ValueRange rows, size_t
   return isFolded ? unfold(found, result, name) : permute(result, {0, 2, 1, 3}, name + "_output");
 }
 
+/// An attention may read that of another as it stands.
+void Cacher::followReplaced(FoundAttention &found) const {
+  auto follow = [&](Value &value) {
+    if (Value made = replaced.lookup(value))
+      value = made;
+  };
+  auto followRope = [&](std::optional<FoundRope> &rope) {
+    if (!rope)
+      return;
+    for (Value *value : {&rope->query, &rope->key, &rope->cos, &rope->sin})
+      follow(*value);
+  };
+  for (Value *value : {&found.operands.query, &found.operands.key, &found.operands.value})
+    follow(*value);
+  followRope(found.rope);
+  if (!found.latents)
+    return;
+  follow(found.latents->latent);
+  follow(found.latents->key);
+  followRope(found.latents->rope);
+}
+
 CachedNode Cacher::replace(FoundAttention &found, size_t index) {
+  followReplaced(found);
   Value result = found.node->getResult(0);
   int64_t kvHeads = found.info.kvHeads;
   CachedNode cached{.node = getName(function, result),
@@ -406,6 +434,8 @@ CachedNode Cacher::replace(FoundAttention &found, size_t index) {
       attention->latents == LatentOperand::None ? describe(found.operands, kvHeads) : cached.turned;
   int64_t valueHeads = cast<RankedTensorType>(found.operands.value.getType()).getDimSize(1);
   cached.group = valueHeads / kvHeads;
+  if (found.mask)
+    cached.mask = getName(function, function.getArgument(*found.mask));
   if (found.sinks)
     cached.sinks = getName(function, function.getArgument(*found.sinks));
   std::string name = "cached_attention_" + std::to_string(index);
@@ -413,7 +443,10 @@ CachedNode Cacher::replace(FoundAttention &found, size_t index) {
   SmallVector<Value> rows = attention->latents == LatentOperand::None
                                 ? makeHeadRows(found, cached, name)
                                 : makeLatentRows(found, name);
-  result.replaceAllUsesWith(callAttention(found, rows, index, name));
+  Value made = callAttention(found, rows, index, name);
+  result.replaceAllUsesWith(made);
+  replaced[result] = made;
+  names[made] = cached.node;
   eraseWithOperands(found.node);
   return cached;
 }
@@ -428,7 +461,8 @@ static bool haveLatents(ArrayRef<FoundAttention> all) {
 }
 
 FailureOr<CachedGraph> Cacher::run() {
-  FailureOr<std::vector<FoundAttention>> all = AttentionFinder(function).run();
+  FailureOr<std::vector<FoundAttention>> all =
+      AttentionFinder(function, attention->rope == RopeOperand::Frequencies).run();
   if (failed(all))
     return failure();
   bool hasLatents = haveLatents(*all);

@@ -38,18 +38,28 @@ Tensor *Call::tensor(Attribute argument, StringRef name) {
   return nullptr;
 }
 
+/// Whether it has no numbers: a part of heads, of which nothing is left.
+bool Call::isEmpty(Attribute argument) {
+  auto in = dyn_cast_or_null<InAttr>(argument);
+  auto type =
+      in ? dyn_cast<RankedTensorType>(node.getOperands()[in.getIndex()].getType()) : nullptr;
+  return type && llvm::is_contained(type.getShape(), 0);
+}
+
 std::optional<std::vector<Tensor>> Call::tensors(StringRef name) {
   auto list = dyn_cast_or_null<ArrayAttr>(get(name));
   std::vector<Tensor> result;
   if (!list || list.empty())
     return std::nullopt;
   for (Attribute item : list) {
+    if (isEmpty(item))
+      continue;
     Tensor *each = tensor(item, name);
     if (!each)
       return std::nullopt;
     result.push_back(*each);
   }
-  return result;
+  return result.empty() ? std::nullopt : std::optional(std::move(result));
 }
 
 std::optional<int64_t> Call::integer(StringRef name, std::optional<int64_t> missing) {
@@ -124,7 +134,7 @@ StringRef Call::findUnasked() {
 
 Results Call::evaluateKnown(StringRef name, bool &isKnown) {
   for (auto part : {&Call::evaluateShape, &Call::evaluateMemory, &Call::evaluateMask,
-                    &Call::evaluateMath, &Call::evaluateProduct}) {
+                    &Call::evaluatePacked, &Call::evaluateMath, &Call::evaluateProduct}) {
     Results results = (this->*part)(name, isKnown);
     if (isKnown)
       return results;

@@ -46,6 +46,8 @@ private:
   /// Null, with a reason, where it is not followed.
   Tensor *tensor(llvm::StringRef name) { return tensor(get(name), name); }
   Tensor *tensor(mlir::Attribute argument, llvm::StringRef name);
+  bool isEmpty(mlir::Attribute argument);
+  /// Those of a list that have numbers.
   std::optional<std::vector<Tensor>> tensors(llvm::StringRef name);
   std::optional<int64_t> integer(llvm::StringRef name, std::optional<int64_t> missing = {});
   std::optional<llvm::SmallVector<int64_t>> integers(llvm::StringRef name);
@@ -77,6 +79,7 @@ private:
   Results permuteDims();
   Results expand();
   Results sliceDim();
+  Results firstToken(int64_t dim);
   Results selectIndex();
   Results split();
   Results chunk();
@@ -126,6 +129,14 @@ private:
   std::optional<Expr> makeMask(Expr condition);
   Results appendSink(const Tensor &scores, const Tensor &sink);
   Results dropSink(const Tensor &self, int64_t dim);
+
+  // CallPacked.cpp: which tokens of a row are of one sequence.
+  Results evaluatePacked(llvm::StringRef name, bool &isKnown);
+  bool arePositions(Expr x) const;
+  Results difference();
+  Results runningSum();
+  Results gather();
+  Results compareConstants(llvm::StringRef name);
 
   // CallProducts.cpp: projections and attention.
   Results evaluateProduct(llvm::StringRef name, bool &isKnown);

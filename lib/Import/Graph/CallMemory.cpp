@@ -82,13 +82,19 @@ Results Call::write(Cell &self, const Tensor &source) {
   return give(*target);
 }
 
-/// 0, 1, 2, ... of the tokens.
+/// 0, 1, 2, ... of the tokens, or of the batch, whose numbers nothing is made of.
 Results Call::makePositions() {
   ignore({"dtype", "layout", "device", "pin_memory"});
   bool isWhole = number("start").value_or(0) == 0 && number("step").value_or(1) == 1;
   std::optional<int64_t> end = integer("end");
   Cell *symbol = cell("end");
   bool isTokens = end ? Size{*end} == evaluator.tokens : symbol && symbol->size == evaluator.tokens;
+  bool isBatch = !isTokens && symbol && symbol->size && symbol->size == evaluator.batch &&
+                 symbol->size->openBatch > 0;
+  constexpr StringLiteral kBatch = "its numbers are those of the sequences of a batch";
+  if (isWhole && isBatch)
+    return give(makeTensor({Dim{Factor{Axis::Batch, evaluator.batch}}},
+                           {Expr{expressions.opaque(node, 0, kBatch, nullptr), 0}}));
   if (!isWhole || !isTokens)
     return fail("its numbers are not the positions of the tokens");
   return give(makeTensor({Dim{Factor{Axis::Tokens, evaluator.tokens}}}, {expressions.position()}));

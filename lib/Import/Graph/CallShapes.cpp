@@ -168,6 +168,16 @@ std::optional<FreshSlice> Call::sliceRange(const Size &size, int64_t rank) {
   return FreshSlice{*dim, first, first < last ? 1 + (last - first - 1) / *step : 0, *step};
 }
 
+/// A view, but as values of its own: so that nothing may be written to either.
+Results Call::firstToken(int64_t dim) {
+  Results result = unary([&](Expr x) { return expressions.apply(Function::FirstToken, x); });
+  tensor("self")->memory->mayBeShared = true;
+  Tensor &first = *result->front().tensor;
+  first.dims[dim] = {};
+  first.memory->mayBeShared = true;
+  return result;
+}
+
 Results Call::sliceDim() {
   Cell *found = cell("self");
   if (found && found->fresh && !found->fresh->made) {
@@ -188,6 +198,9 @@ Results Call::sliceDim() {
   auto dim = dimension("dim", rank, 0);
   if (self && dim && isAxis(self->dims[*dim], Axis::KeysAndSink))
     return dropSink(*self, *dim);
+  if (self && dim && isAxis(self->dims[*dim], Axis::Tokens) && integer("start", 0) == 0 &&
+      integer("end") == 1 && integer("step", 1) == 1)
+    return firstToken(*dim);
   auto part = self && dim ? sliceRange(getSize(self->dims[*dim]), rank) : std::nullopt;
   if (!part)
     return std::nullopt;

@@ -82,6 +82,7 @@ enum class Function : uint8_t {
   IsMinusInfinity,
   Not,
   AnyKey,
+  FirstToken, ///< what the first token has there
 };
 
 struct Source : llvm::FoldingSetNode {

@@ -8,6 +8,8 @@
 
 #include "FindAttention.h"
 
+#include "GraphCalls.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlac;
@@ -26,6 +28,16 @@ bool AttentionFinder::attends(Value value) {
   const Cell &cell = evaluator[value];
   return cell.tensor && cell.tensor->size() > 0 &&
          expressions[(*cell.tensor)[0]].kind == SourceKind::Attend;
+}
+
+/// Whether its sums over keys are those of an operand, which may be another attention's: then it
+/// does something else with them.
+bool AttentionFinder::movesAttention(NodeOp node) {
+  Expr first = (*evaluator[node->getResult(0)].tensor)[0];
+  return llvm::any_of(node.getOperands(), [&](Value value) {
+    const Cell &cell = evaluator[value];
+    return attends(value) && llvm::is_contained(cell.tensor->values(), first);
+  });
 }
 
 /// From the weights of a second product back to the first.
@@ -51,7 +63,7 @@ std::optional<AttentionOperands> AttentionFinder::findOperands(NodeOp node) {
   return std::nullopt;
 }
 
-llvm::Error AttentionFinder::matchMask(const Scores &scores, AttentionInfo &info) {
+llvm::Error AttentionFinder::matchMask(const Scores &scores, FoundAttention &found) {
   if (!scores.mask)
     return makeError("it has no mask, so that tokens see those after them");
   const Source &mask = expressions[*scores.mask];
@@ -62,8 +74,10 @@ llvm::Error AttentionFinder::matchMask(const Scores &scores, AttentionInfo &info
   if (!isInput && !isCausal)
     return makeError("its mask is no input of the graph and not causal but " +
                      describe(expressions, *scores.mask));
+  if (isInput)
+    found.mask = mask.a;
   if (isCausal && band->most != kOpenAbove)
-    info.window = static_cast<int64_t>(band->most) + 1;
+    found.info.window = static_cast<int64_t>(band->most) + 1;
   return llvm::Error::success();
 }
 
@@ -170,7 +184,7 @@ llvm::Error AttentionFinder::matchHeads(FoundAttention &found) {
   if (llvm::Error error = readOperands(found, rows))
     return error;
   countKvHeads(rows, found.info);
-  found.rope = RopeFinder(function, expressions, evaluator, found.node)
+  found.rope = RopeFinder(function, expressions, evaluator, found.node, table)
                    .find({found.operands.query, rows.queries, found.info.heads},
                          {found.operands.key, rows.keys, rows.keyHeads});
   llvm::Expected<std::vector<Scores>> heads = matchScores(found, rows);
@@ -180,7 +194,7 @@ llvm::Error AttentionFinder::matchHeads(FoundAttention &found) {
     return error;
   found.info.scale = heads->front().scale;
   found.info.softcap = heads->front().softcap;
-  if (llvm::Error error = matchMask(heads->front(), found.info))
+  if (llvm::Error error = matchMask(heads->front(), found))
     return error;
   if (llvm::Error error = matchSinks(*heads, found))
     return error;
@@ -192,7 +206,7 @@ llvm::Error AttentionFinder::matchHeads(FoundAttention &found) {
 llvm::Error AttentionFinder::matchLatents(FoundAttention &found, const OperandRows &rows) {
   if (found.sinks || found.info.softcap > 0 || found.info.window > 0)
     return makeError("attention over latents has no sinks, softcaps or windows");
-  llvm::Expected<FoundLatents> latents = LatentFinder(function, expressions, evaluator)
+  llvm::Expected<FoundLatents> latents = LatentFinder(function, expressions, evaluator, table)
                                              .find(found.node, found.operands, found.info, rows);
   if (!latents)
     return latents.takeError();
@@ -216,7 +230,7 @@ llvm::Error AttentionFinder::checkValues(FoundAttention &found, const OperandRow
 }
 
 llvm::Expected<FoundAttention> AttentionFinder::match(NodeOp node) {
-  FoundAttention found{node, {}, {}, {}, {}, {}, {}};
+  FoundAttention found{node, {}, {}, {}, {}, {}, {}, {}};
   std::optional<AttentionOperands> operands = findOperands(node);
   if (!operands || !operands->query || !operands->key || !operands->value ||
       node->getNumResults() != 1)
@@ -225,6 +239,34 @@ llvm::Expected<FoundAttention> AttentionFinder::match(NodeOp node) {
   if (llvm::Error error = matchHeads(found))
     return std::move(error);
   return found;
+}
+
+/// Whether a node weighs tokens, and why that is not followed: it would be left to whoever runs the
+/// rest, on new tokens alone.
+std::optional<std::string> AttentionFinder::findLost(NodeOp node) {
+  StringRef name = node.getTarget();
+  auto type = node->getNumResults() > 0 ? dyn_cast<RankedTensorType>(node->getResult(0).getType())
+                                        : RankedTensorType();
+  bool isAttention = name.contains("scaled_dot_product");
+  // Over a dimension of open size, which no row of channels has.
+  bool isSoftmax = name.contains("softmax") && type && type.getRank() > 0 &&
+                   type.isDynamicDim(type.getRank() - 1);
+  if (!isAttention && !isSoftmax)
+    return std::nullopt;
+  const Cell &cell = evaluator[node->getResult(0)];
+  const Source *source = cell.opaque;
+  if (!source && cell.tensor && cell.tensor->size() > 0)
+    source = &expressions[(*cell.tensor)[0]];
+  if (!source || source->kind != SourceKind::Opaque)
+    return std::nullopt;
+  std::string why = source->reason.str();
+  if (source->cause)
+    why += ": " + Evaluator::describe(source->cause->node) + ": " + source->cause->reason.str();
+  auto mask = dyn_cast_or_null<BlockArgument>(getOperand(node, "attn_mask"));
+  if (mask && function.getArgAttr(mask.getArgNumber(), mlir::graph::kInputAttr))
+    why += ": input '" + getName(function, mask) +
+           "' is no mask [batch, heads, tokens, keys]; leave it out, and the graph makes its own";
+  return why;
 }
 
 static constexpr StringLiteral kHowToBeFunctional =
@@ -240,10 +282,14 @@ FailureOr<std::vector<FoundAttention>> AttentionFinder::run() {
                           (evaluator.isFunctional() ? "" : kHowToBeFunctional));
   std::vector<FoundAttention> all;
   for (NodeOp node : function.getOps<NodeOp>()) {
-    bool isFirst = node->getNumResults() == 1 && attends(node->getResult(0)) &&
-                   llvm::none_of(node.getOperands(), [&](Value value) { return attends(value); });
+    if (std::optional<std::string> why = findLost(node))
+      return fail(node, "its attention is not understood: " + *why);
+    bool isFirst =
+        node->getNumResults() == 1 && attends(node->getResult(0)) && !movesAttention(node);
     if (!isFirst)
       continue;
+    if (!hasOneTable)
+      table.reset();
     llvm::Expected<FoundAttention> found = match(node);
     if (!found)
       return fail(node, "its attention cannot be cached: " + llvm::toString(found.takeError()));

@@ -28,6 +28,7 @@ struct FoundAttention {
   mlir::graph::NodeOp node; ///< whose result is [batch, heads, tokens, channels]
   AttentionOperands operands;
   AttentionInfo info;
+  std::optional<uint32_t> mask;  ///< an input of the graph; none: the graph makes its own
   std::optional<uint32_t> sinks; ///< an argument of the graph
   std::optional<FoundRope> rope; ///< what the operands are behind
   std::optional<FoundLatents> latents;
@@ -36,13 +37,15 @@ struct FoundAttention {
 
 class AttentionFinder {
 public:
-  explicit AttentionFinder(mlir::func::FuncOp function)
-      : function(function), evaluator(function, expressions) {}
+  /// `hasOneTable`: whether all attention that rotates by frequencies does so by the same.
+  AttentionFinder(mlir::func::FuncOp function, bool hasOneTable)
+      : function(function), evaluator(function, expressions), hasOneTable(hasOneTable) {}
   /// All of the graph's, in order. Fails with a diagnostic at the node.
   mlir::FailureOr<std::vector<FoundAttention>> run();
 
 private:
   bool attends(mlir::Value value);
+  bool movesAttention(mlir::graph::NodeOp node);
   std::optional<AttentionOperands> findOperands(mlir::graph::NodeOp node);
   llvm::Expected<FoundAttention> match(mlir::graph::NodeOp node);
   llvm::Error readOperands(FoundAttention &found, OperandRows &rows);
@@ -51,12 +54,15 @@ private:
   llvm::Error checkValues(FoundAttention &found, const OperandRows &rows);
   llvm::Error matchHeads(FoundAttention &found);
   llvm::Error matchLatents(FoundAttention &found, const OperandRows &rows);
-  llvm::Error matchMask(const Scores &scores, AttentionInfo &info);
+  llvm::Error matchMask(const Scores &scores, FoundAttention &found);
+  std::optional<std::string> findLost(mlir::graph::NodeOp node);
   llvm::Error matchSinks(const std::vector<Scores> &heads, FoundAttention &found);
 
   mlir::func::FuncOp function;
   Expressions expressions;
   Evaluator evaluator;
+  bool hasOneTable;
+  std::optional<RopeInfo> table; ///< of positions, by the first frequencies that were found
 };
 
 } // namespace mlac::graph

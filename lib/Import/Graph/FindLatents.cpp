@@ -70,7 +70,7 @@ void LatentFinder::findRope(NodeOp node, const AttentionOperands &operands,
   std::vector<Expr> shared(rows.keys.begin() + info.first,
                            rows.keys.begin() + info.first + info.width);
   std::optional<FoundRope> rope =
-      RopeFinder(function, expressions, evaluator, node)
+      RopeFinder(function, expressions, evaluator, node, table)
           .find({operands.query, rows.queries, attention.heads},
                 {found.key, std::move(shared), /*heads=*/1, /*firstChannel=*/info.first});
   if (!rope || rope->info.width != info.width)

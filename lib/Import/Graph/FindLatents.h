@@ -45,8 +45,10 @@ struct FoundLatents {
 
 class LatentFinder {
 public:
-  LatentFinder(mlir::func::FuncOp function, Expressions &expressions, Evaluator &evaluator)
-      : function(function), expressions(expressions), evaluator(evaluator) {}
+  /// `table`: see RopeFinder.
+  LatentFinder(mlir::func::FuncOp function, Expressions &expressions, Evaluator &evaluator,
+               std::optional<RopeInfo> &table)
+      : function(function), expressions(expressions), evaluator(evaluator), table(table) {}
   /// The error says what is not so.
   llvm::Expected<FoundLatents> find(mlir::graph::NodeOp node, const AttentionOperands &operands,
                                     const AttentionInfo &attention, const OperandRows &rows);
@@ -60,6 +62,7 @@ private:
   mlir::func::FuncOp function;
   Expressions &expressions;
   Evaluator &evaluator;
+  std::optional<RopeInfo> &table;
   FoundLatents found;
   uint32_t up = 0; ///< the source of the projection's rows
 };

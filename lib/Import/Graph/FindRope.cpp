@@ -253,6 +253,11 @@ std::optional<FoundRope> RopeFinder::findTables(const Turn &turn) {
   return rope.cos && rope.sin ? std::optional(std::move(rope)) : std::nullopt;
 }
 
+/// Which pairs of channels are turned by it, a table does not say.
+static bool haveOneTable(const RopeInfo &one, const RopeInfo &other) {
+  return one.frequencies == other.frequencies && one.multiplier == other.multiplier;
+}
+
 std::optional<FoundRope> RopeFinder::find(const TurnedRows &query, const TurnedRows &key) {
   auto plainQuery = findPlain(query);
   auto plainKey = plainQuery ? findPlain(key, &plainQuery->second) : std::nullopt;
@@ -261,7 +266,11 @@ std::optional<FoundRope> RopeFinder::find(const TurnedRows &query, const TurnedR
   std::optional<FoundRope> rope;
   if (!plainQuery->second.areRepeated)
     rope = readFrequencies(plainQuery->second);
-  if (!rope)
+  if (rope && table && !haveOneTable(*table, rope->info))
+    rope.reset();
+  if (rope)
+    table = rope->info;
+  else
     rope = findTables(plainQuery->second);
   if (!rope)
     return std::nullopt;

@@ -51,10 +51,12 @@ struct FoundRope {
 
 class RopeFinder {
 public:
-  /// Of what stands in front of `node`.
+  /// Of what stands in front of `node`. `table`: the frequencies of the one table of positions that
+  /// there can be, once they are known; others are taken as tables of the graph.
   RopeFinder(mlir::func::FuncOp function, Expressions &expressions, Evaluator &evaluator,
-             mlir::graph::NodeOp node)
-      : function(function), expressions(expressions), evaluator(evaluator), node(node) {}
+             mlir::graph::NodeOp node, std::optional<RopeInfo> &table)
+      : function(function), expressions(expressions), evaluator(evaluator), node(node),
+        table(table) {}
   /// None where there is no rope, or not one that a package has.
   std::optional<FoundRope> find(const TurnedRows &query, const TurnedRows &key);
 
@@ -106,6 +108,7 @@ private:
   Expressions &expressions;
   Evaluator &evaluator;
   mlir::graph::NodeOp node;
+  std::optional<RopeInfo> &table;
 };
 
 } // namespace mlac::graph

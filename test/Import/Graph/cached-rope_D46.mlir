@@ -167,3 +167,54 @@ func.func @tables(%x: tensor<1x2x?x2xf32> {graph.input = "query"}, %c: tensor<1x
   %a = graph.node "aten.scaled_dot_product_attention.default"(%q, %q, %x) {query = #graph.in<0>, key = #graph.in<1>, value = #graph.in<2>, is_causal = true, scale = 0.5 : f64} called "attention" in "layers.0" : (tensor<1x2x?x2xf32>, tensor<1x2x?x2xf32>, tensor<1x2x?x2xf32>) -> tensor<1x2x?x2xf32>
   return %a : tensor<1x2x?x2xf32>
 }
+
+// -----
+
+// Two ropes, as Gemma 3 has them for windows and for all tokens: there is one table of positions, that of
+// the first frequencies. The other attention takes rows of the graph's cosines and sines.
+
+// CHECK-LABEL: func.func @two_ropes
+// CHECK-NOT: aten.cos
+// CHECK: graph.node "mlac.cached_attention"({{.*}}) {{{.*}}inv_freq = #graph.in<8>
+// CHECK: %[[COS:.*]] = graph.node "aten.unsqueeze.default"(%cos1)
+// CHECK: %[[SIN:.*]] = graph.node "aten.unsqueeze.default"(%sin1)
+// CHECK-NOT: aten.scaled_dot_product_attention
+// CHECK: graph.node "mlac.cached_attention"({{.*}}, %[[COS]], %[[SIN]]) {{{.*}}cos = #graph.in<8>
+// CHECK-NOT: inv_freq
+// OWN-LABEL: func.func @two_ropes
+func.func @two_ropes(%x: tensor<1x2x?x2xf32> {graph.input = "query"}, %p: tensor<1x?xi64> {graph.input = "position_ids"},
+    %f0: tensor<1xf32> {graph.weight = "local_freq", graph.values = dense<1.0> : tensor<1xf32>},
+    %f1: tensor<1xf32> {graph.weight = "global_freq", graph.values = dense<0.5> : tensor<1xf32>}) -> tensor<1x2x?x2xf32> {
+  %p1 = graph.node "aten.unsqueeze.default"(%p) {self = #graph.in<0>, dim = 2 : i64} called "p1" : (tensor<1x?xi64>) -> tensor<1x?x1xi64>
+  %angle0 = graph.node "aten.mul.Tensor"(%p1, %f0) {self = #graph.in<0>, other = #graph.in<1>} called "angle0" : (tensor<1x?x1xi64>, tensor<1xf32>) -> tensor<1x?x1xf32>
+  %cos0 = graph.node "aten.cos.default"(%angle0) {self = #graph.in<0>} called "cos0" : (tensor<1x?x1xf32>) -> tensor<1x?x1xf32>
+  %cos_h0 = graph.node "aten.unsqueeze.default"(%cos0) {self = #graph.in<0>, dim = 1 : i64} called "cos_h0" : (tensor<1x?x1xf32>) -> tensor<1x1x?x1xf32>
+  %sin0 = graph.node "aten.sin.default"(%angle0) {self = #graph.in<0>} called "sin0" : (tensor<1x?x1xf32>) -> tensor<1x?x1xf32>
+  %sin_h0 = graph.node "aten.unsqueeze.default"(%sin0) {self = #graph.in<0>, dim = 1 : i64} called "sin_h0" : (tensor<1x?x1xf32>) -> tensor<1x1x?x1xf32>
+  %x0_0 = graph.node "aten.slice.Tensor"(%x) {self = #graph.in<0>, dim = 3 : i64, start = 0 : i64, end = 1 : i64} called "x0_0" : (tensor<1x2x?x2xf32>) -> tensor<1x2x?x1xf32>
+  %x1_0 = graph.node "aten.slice.Tensor"(%x) {self = #graph.in<0>, dim = 3 : i64, start = 1 : i64, end = 2 : i64} called "x1_0" : (tensor<1x2x?x2xf32>) -> tensor<1x2x?x1xf32>
+  %x0cos0 = graph.node "aten.mul.Tensor"(%x0_0, %cos_h0) {self = #graph.in<0>, other = #graph.in<1>} called "x0cos0" : (tensor<1x2x?x1xf32>, tensor<1x1x?x1xf32>) -> tensor<1x2x?x1xf32>
+  %x1sin0 = graph.node "aten.mul.Tensor"(%x1_0, %sin_h0) {self = #graph.in<0>, other = #graph.in<1>} called "x1sin0" : (tensor<1x2x?x1xf32>, tensor<1x1x?x1xf32>) -> tensor<1x2x?x1xf32>
+  %x1cos0 = graph.node "aten.mul.Tensor"(%x1_0, %cos_h0) {self = #graph.in<0>, other = #graph.in<1>} called "x1cos0" : (tensor<1x2x?x1xf32>, tensor<1x1x?x1xf32>) -> tensor<1x2x?x1xf32>
+  %x0sin0 = graph.node "aten.mul.Tensor"(%x0_0, %sin_h0) {self = #graph.in<0>, other = #graph.in<1>} called "x0sin0" : (tensor<1x2x?x1xf32>, tensor<1x1x?x1xf32>) -> tensor<1x2x?x1xf32>
+  %t0_0 = graph.node "aten.sub.Tensor"(%x0cos0, %x1sin0) {self = #graph.in<0>, other = #graph.in<1>} called "t0_0" : (tensor<1x2x?x1xf32>, tensor<1x2x?x1xf32>) -> tensor<1x2x?x1xf32>
+  %t1_0 = graph.node "aten.add.Tensor"(%x1cos0, %x0sin0) {self = #graph.in<0>, other = #graph.in<1>} called "t1_0" : (tensor<1x2x?x1xf32>, tensor<1x2x?x1xf32>) -> tensor<1x2x?x1xf32>
+  %q0 = graph.node "aten.cat.default"(%t0_0, %t1_0) {tensors = [#graph.in<0>, #graph.in<1>], dim = -1 : i64} called "q0" : (tensor<1x2x?x1xf32>, tensor<1x2x?x1xf32>) -> tensor<1x2x?x2xf32>
+  %a0 = graph.node "aten.scaled_dot_product_attention.default"(%q0, %q0, %x) {query = #graph.in<0>, key = #graph.in<1>, value = #graph.in<2>, is_causal = true, scale = 0.5 : f64} called "attention0" in "layers.0" : (tensor<1x2x?x2xf32>, tensor<1x2x?x2xf32>, tensor<1x2x?x2xf32>) -> tensor<1x2x?x2xf32>
+  %angle1 = graph.node "aten.mul.Tensor"(%p1, %f1) {self = #graph.in<0>, other = #graph.in<1>} called "angle1" : (tensor<1x?x1xi64>, tensor<1xf32>) -> tensor<1x?x1xf32>
+  %cos1 = graph.node "aten.cos.default"(%angle1) {self = #graph.in<0>} called "cos1" : (tensor<1x?x1xf32>) -> tensor<1x?x1xf32>
+  %cos_h1 = graph.node "aten.unsqueeze.default"(%cos1) {self = #graph.in<0>, dim = 1 : i64} called "cos_h1" : (tensor<1x?x1xf32>) -> tensor<1x1x?x1xf32>
+  %sin1 = graph.node "aten.sin.default"(%angle1) {self = #graph.in<0>} called "sin1" : (tensor<1x?x1xf32>) -> tensor<1x?x1xf32>
+  %sin_h1 = graph.node "aten.unsqueeze.default"(%sin1) {self = #graph.in<0>, dim = 1 : i64} called "sin_h1" : (tensor<1x?x1xf32>) -> tensor<1x1x?x1xf32>
+  %x0_1 = graph.node "aten.slice.Tensor"(%a0) {self = #graph.in<0>, dim = 3 : i64, start = 0 : i64, end = 1 : i64} called "x0_1" : (tensor<1x2x?x2xf32>) -> tensor<1x2x?x1xf32>
+  %x1_1 = graph.node "aten.slice.Tensor"(%a0) {self = #graph.in<0>, dim = 3 : i64, start = 1 : i64, end = 2 : i64} called "x1_1" : (tensor<1x2x?x2xf32>) -> tensor<1x2x?x1xf32>
+  %x0cos1 = graph.node "aten.mul.Tensor"(%x0_1, %cos_h1) {self = #graph.in<0>, other = #graph.in<1>} called "x0cos1" : (tensor<1x2x?x1xf32>, tensor<1x1x?x1xf32>) -> tensor<1x2x?x1xf32>
+  %x1sin1 = graph.node "aten.mul.Tensor"(%x1_1, %sin_h1) {self = #graph.in<0>, other = #graph.in<1>} called "x1sin1" : (tensor<1x2x?x1xf32>, tensor<1x1x?x1xf32>) -> tensor<1x2x?x1xf32>
+  %x1cos1 = graph.node "aten.mul.Tensor"(%x1_1, %cos_h1) {self = #graph.in<0>, other = #graph.in<1>} called "x1cos1" : (tensor<1x2x?x1xf32>, tensor<1x1x?x1xf32>) -> tensor<1x2x?x1xf32>
+  %x0sin1 = graph.node "aten.mul.Tensor"(%x0_1, %sin_h1) {self = #graph.in<0>, other = #graph.in<1>} called "x0sin1" : (tensor<1x2x?x1xf32>, tensor<1x1x?x1xf32>) -> tensor<1x2x?x1xf32>
+  %t0_1 = graph.node "aten.sub.Tensor"(%x0cos1, %x1sin1) {self = #graph.in<0>, other = #graph.in<1>} called "t0_1" : (tensor<1x2x?x1xf32>, tensor<1x2x?x1xf32>) -> tensor<1x2x?x1xf32>
+  %t1_1 = graph.node "aten.add.Tensor"(%x1cos1, %x0sin1) {self = #graph.in<0>, other = #graph.in<1>} called "t1_1" : (tensor<1x2x?x1xf32>, tensor<1x2x?x1xf32>) -> tensor<1x2x?x1xf32>
+  %q1 = graph.node "aten.cat.default"(%t0_1, %t1_1) {tensors = [#graph.in<0>, #graph.in<1>], dim = -1 : i64} called "q1" : (tensor<1x2x?x1xf32>, tensor<1x2x?x1xf32>) -> tensor<1x2x?x2xf32>
+  %a1 = graph.node "aten.scaled_dot_product_attention.default"(%q1, %q1, %a0) {query = #graph.in<0>, key = #graph.in<1>, value = #graph.in<2>, is_causal = true, scale = 0.5 : f64} called "attention1" in "layers.1" : (tensor<1x2x?x2xf32>, tensor<1x2x?x2xf32>, tensor<1x2x?x2xf32>) -> tensor<1x2x?x2xf32>
+  return %a1 : tensor<1x2x?x2xf32>
+}

@@ -1,0 +1,101 @@
+//===- CallPacked.cpp - nodes that tell packed sequences apart ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A row of tokens may hold several sequences, which a graph tells apart by positions that do not
+// follow each other: the number of such places up to a token is that of its sequence, and a query
+// sees the keys of its own alone. Here, a row is one sequence: caches have one for each. So
+// positions differ by 1, no place is counted, and all keys are of the query's sequence.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Call.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlac::graph;
+using namespace mlir;
+
+/// The graph's own, or an input of whole numbers.
+bool Call::arePositions(Expr x) const {
+  const Source &source = expressions[x];
+  if (source.kind != SourceKind::Argument)
+    return source.kind == SourceKind::Position;
+  func::FuncOp function = evaluator.function;
+  return function.getArgAttr(source.a, mlir::graph::kInputAttr) &&
+         getElementTypeOrSelf(function.getArgumentTypes()[source.a]).isInteger();
+}
+
+/// Of each position and the one before it, and of the first one and that number less 1.
+Results Call::difference() {
+  Tensor *self = tensor("self"), *before = has("prepend") ? tensor("prepend") : nullptr;
+  auto dim = self ? dimension("dim", self->dims.size(), -1) : std::nullopt;
+  bool isOfTokens = dim && before && integer("n", 1) == 1 && !has("append") &&
+                    isAxis(self->dims[*dim], Axis::Tokens) && self->size() == 1 &&
+                    before->size() == 1 && arePositions((*self)[0]);
+  if (!isOfTokens)
+    return fail("it is no difference of a token's position and the one before it");
+  Expr first = expressions.apply(Function::FirstToken, (*self)[0]);
+  if ((*before)[0] != expressions.add(first, expressions.constant(-1)))
+    return fail("the number before the first position is not that less 1");
+  return unary([&](Expr) { return expressions.constant(1); });
+}
+
+/// Of zeros.
+Results Call::runningSum() {
+  ignore({"dtype"});
+  get("dim");
+  bool isKnown = true;
+  Results result = unary([&](Expr x) {
+    isKnown &= expressions.getConstant(x) == 0.0;
+    return x;
+  });
+  return isKnown ? result : fail("it sums up other numbers than zeros");
+}
+
+/// Out of a tensor that holds one number, by indices of each dimension.
+Results Call::gather() {
+  Tensor *self = tensor("self");
+  auto indices = self ? tensors("indices") : std::nullopt;
+  if (!indices || indices->size() != self->dims.size() || self->size() != 1 ||
+      !expressions.getConstant((*self)[0]))
+    return fail("it takes numbers of a tensor that holds more than one");
+  std::optional<Dims> dims = Dims();
+  for (const Tensor &each : *indices)
+    dims = dims && each.size() == 1 ? broadcastDims(*dims, each.dims) : std::nullopt;
+  return give(dims ? std::optional(broadcast(makeTensor({}, {(*self)[0]}), *dims)) : std::nullopt,
+              "the dimensions of its indices do not fit each other");
+}
+
+/// `eq` or `ne`.
+Results Call::compareConstants(StringRef name) {
+  return binary([&](Expr x, Expr y) {
+    bool isEqual = expressions.getConstant(x) == expressions.getConstant(y);
+    return expressions.constant(isEqual == (name == "eq"));
+  });
+}
+
+Results Call::evaluatePacked(StringRef name, bool &isKnown) {
+  isKnown = true;
+  if (name == "diff")
+    return difference();
+  if (name == "cumsum")
+    return runningSum();
+  if (name == "index")
+    return gather();
+  auto isConstant = [&](StringRef argument) {
+    Cell *found = cell(argument);
+    return number(argument) || (found && found->tensor && found->tensor->size() > 0 &&
+                                llvm::all_of(found->tensor->values(), [&](Expr x) {
+                                  return expressions.getConstant(x).has_value();
+                                }));
+  };
+  if ((name == "eq" || name == "ne") && isConstant("self") && isConstant("other"))
+    return compareConstants(name);
+  isKnown = false;
+  return std::nullopt;
+}
