@@ -92,14 +92,15 @@ def _dequantised(linear: Any, dtype: torch.dtype) -> torch.Tensor:
     scales = getattr(linear, "weight_scale_inv", None)
     # DeepGEMM has scales in an order of its own.
     if block is None or scales is None or linear.quant_method.use_deep_gemm:
-        weight: torch.Tensor = get_and_maybe_dequant_weights(linear, out_dtype=dtype)
-        return weight
+        whole: torch.Tensor = get_and_maybe_dequant_weights(linear, out_dtype=dtype)
+        return whole
     # vLLM's function (0.26) takes neither its own list of a block's sizes nor a last block of fewer
     # rows, as kv_a_proj_with_mqa of DeepSeek-V3 has (576).
     codes = linear.weight
     for dim, step in enumerate(block):
         scales = scales.repeat_interleave(step, dim).narrow(dim, 0, codes.shape[dim])
-    return (codes.float() * scales.float()).to(dtype)
+    weight: torch.Tensor = (codes.float() * scales.float()).to(dtype)
+    return weight
 
 
 def cut_at_layers(config: Any) -> None:
