@@ -136,7 +136,8 @@ class PatchTest(unittest.TestCase):
             warnings.simplefilter("always")
             patch(make_model("deepseek_v32"), num_pages=1).unpatch()
         self.assertIn("index_topk = 64", str(caught[0].message))
-        self.refuses(make_model("deepseek_v32"), mlac.InvalidArgument, "max_seq_len",
+        self.refuses(make_model("deepseek_v32"), mlac.InvalidArgument,
+                     "max_seq_len = 128: expected 1 to 64, the model's index_topk: its attention is dense",
                      max_seq_len=128)
 
     def test_versions(self):

@@ -62,6 +62,11 @@ def patch(model: Any, package: Package | str | os.PathLike[str] | None = None, *
     info = package.info
     _check_package(info, decoder, attentions[0])
     limit = info["rope"]["length"] or DEFAULT_SEQ_LEN
+    if max_seq_len is not None and max_seq_len > limit:
+        selected = getattr(decoder.config, "index_topk", None)
+        why = ", the model's index_topk: its attention is dense up to there"
+        why = why if limit == selected else ""
+        raise InvalidArgument(f"max_seq_len = {max_seq_len}: expected 1 to {limit}{why}")
     engine = Engine(package, Device(str(device), threads), num_layers=len(attentions),
                     max_seq_len=max_seq_len or min(DEFAULT_SEQ_LEN, limit),
                     max_num_requests=max_num_requests, **engine_options)
