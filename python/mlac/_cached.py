@@ -20,6 +20,7 @@ from ._compile import _compile, _run
 from ._errors import InvalidArgument
 from ._export import _dtype_of, _program_of
 from ._find_compiler import find_compiler
+from ._mask_inputs import MaskInputs
 from ._runtime import Device, Engine, Package
 from ._token_rows import TokenRows, describe_node
 
@@ -369,6 +370,7 @@ class CachedModel:
         self.package, self.info = package, info
         self._program, self._kwargs, self._attend = program, example_kwargs, attend
         self.caches = attend.caches  # of each attention, one or several
+        self._masks = MaskInputs(program, plan)
         self._graph = self._replace(plan["attention"])
 
     def _replace(self, places: list[Mapping[str, Any]]) -> Any:
@@ -381,6 +383,7 @@ class CachedModel:
             with module.graph.inserting_after(old):
                 new = module.graph.call_function(attention, operands)
             new.meta = dict(old.meta)
+            nodes[place["node"]] = new  # which another attention may read as it stands
             old.replace_all_uses_with(new)
             _erase_with_operands(module.graph, old)
         module.graph.eliminate_dead_code()
@@ -392,17 +395,27 @@ class CachedModel:
         TokenRows(self._graph, self._program,
                   lambda node: isinstance(node.target, _Attention)).check()
 
+    def _row_lengths(self) -> list[int]:
+        """Of the sequences whose tokens stand in one row."""
+        from .sequence_info import live_lengths
+
+        info = self.info
+        lengths: list[int] = live_lengths(info.input_ids, info.seq_len).tolist()
+        return [1] if info.input_ids.shape[1] == 1 else lengths
+
     def _inputs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         from torch.utils import _pytree
 
-        if set(kwargs) != set(self._kwargs):
+        missing = set(self._kwargs) - set(kwargs)
+        if not missing <= self._masks.names or not set(kwargs) <= set(self._kwargs):
             raise InvalidArgument(f"expected the arguments {list(self._kwargs)}, as exported, "
                                   f"got {sorted(kwargs)}")
-        leaves = _pytree.tree_leaves((args, {name: kwargs[name] for name in self._kwargs}))
+        leaves = _pytree.tree_leaves((args, {name: kwargs.get(name) for name in self._kwargs}))
         program, flat = self._program, []
         expected = len(program.graph_signature.user_inputs)
         if len(leaves) != expected:
             raise InvalidArgument(f"expected {expected} arguments, as exported, got {len(leaves)}")
+        self._masks.check_call(leaves, len(self.info.input_ids), self._row_lengths())
         user = iter(leaves)
         for spec in program.graph_signature.input_specs:
             if spec.kind.name == "USER_INPUT":
@@ -417,23 +430,48 @@ class CachedModel:
         """The model's output of the tokens in `info`, whose keys and values are appended at
         info.input_pos; the arguments are those that it was exported with. info does not advance:
         call info.update_pos."""
+        import torch
         from torch.utils import _pytree
 
+        inputs = self._inputs(args, kwargs)
         self._attend.prepare()
-        flat = self._graph(*self._inputs(args, kwargs))
+        with torch.no_grad():  # through caches there is none
+            flat = self._graph(*inputs)
         return _pytree.tree_unflatten(flat, self._program.call_spec.out_spec)
 
 
-def _find_attention(archive: Path, plan: Path) -> None:
-    """Writes where the graph attends, without any kernels."""
-    _run([find_compiler(), os.fspath(archive), "--quiet", f"--cached={plan}", "--emit=mla", "-o",
-          os.fspath(plan.with_suffix(".mlir"))], (os.fspath(plan.parent),))
+def _find_attention(program: Any, folder: Path) -> Mapping[str, Any]:
+    """Where the graph attends, without any kernels."""
+    import torch
+
+    archive, plan = folder / "own.pt2", folder / "own.json"
+    torch.export.save(program, archive)
+    _run([find_compiler(), os.fspath(archive), "--quiet", "--graph-checked", f"--cached={plan}",
+          "--emit=mla", "-o", os.fspath(folder / "own.mlir")], (os.fspath(folder),))
+    found: Mapping[str, Any] = json.loads(plan.read_text())
+    return found
+
+
+def _check_masks(program: Any, plan: Mapping[str, Any], module: Any, example: Any, shapes: Any,
+                 folder: Path) -> None:
+    """Raises InvalidArgument where inputs that are masks say something else than steps do."""
+    import torch
+
+    masks = MaskInputs(program, plan)
+    if not masks.names:
+        return
+    masks.check_example()
+    if isinstance(module, torch.export.ExportedProgram):
+        return
+    without = masks.leave_out(module, example, shapes)
+    if without is not None:
+        masks.check_own(lambda: _find_attention(_functional(_program_of(module, *without)), folder))
 
 
 def cached(module: Any, example: Any = (), info: SequenceInfo | None = None, *,
            dynamic_shapes: Any = None, device: Device | None = None,
            archive: str | os.PathLike[str] | None = None, attention: str | None = None,
-           check_rows: bool = True, **options: Any) -> CachedModel:
+           check_rows: bool = True, check_masks: bool = True, **options: Any) -> CachedModel:
     """Exports a causal model of PyTorch and gives it caches: every attention in its graph is
     replaced by kernels of one package over a cache of its own; torch runs the rest.
 
@@ -447,10 +485,13 @@ def cached(module: Any, example: Any = (), info: SequenceInfo | None = None, *,
     tensors there, and there are no other options.
     check_rows: whether what is left to torch is run on random inputs, in doubles, to see that a
     token's row does not depend on the tokens beside it.
+    check_masks: whether a mask that is an input must be causal in the example and, by a second
+    export, be what the model does without it. Steps do not read it.
     The other options are those of mlac.compile.
 
     Needs torch. Raises CompileError at the node whose attention is not understood, or not causal,
-    and InvalidArgument at what mixes tokens outside attention, or changes a buffer or an input.
+    and InvalidArgument at what mixes tokens outside attention, or changes a buffer or an input, and
+    at masks that say something else.
     """
     import torch
 
@@ -469,24 +510,28 @@ def cached(module: Any, example: Any = (), info: SequenceInfo | None = None, *,
     kwargs = tuple(example) if isinstance(example, Mapping) else ()
     program = _functional(_program_of(module, example, dynamic_shapes))
     options.setdefault("dtype", _dtype_of(program))
-    with tempfile.TemporaryDirectory(prefix="mlac-") as folder:
-        path = Path(archive) if archive is not None else Path(folder) / "model.pt2"
-        torch.export.save(program, path)
-        plan_path = Path(folder) / "cached.json"
+    with tempfile.TemporaryDirectory(prefix="mlac-") as name:
+        folder, package = Path(name), None
+        path = Path(archive) if archive is not None else folder / "model.pt2"
+        if attention is None or archive is not None:
+            torch.export.save(program, path)
         if attention is not None:
-            _find_attention(path, plan_path)
+            plan = _find_attention(program, folder)
+        else:
+            plan_path = folder / "cached.json"
+            output, compiler = options.pop("output", None), options.pop("compiler", None)
+            package = _compile(path, {"cached": os.fspath(plan_path), "graph_checked": True,
+                                      "page_size": info.page_size, **options}, output, compiler,
+                               hidden=name)
             plan = json.loads(plan_path.read_text())
-            model = CachedModel(program, None, plan, info,
-                                _Operators(program, plan, info, attention), kwargs)
-            if check_rows:
-                model.check_rows()
-            return model
-        output, compiler = options.pop("output", None), options.pop("compiler", None)
-        package = _compile(path, {"cached": os.fspath(plan_path), "page_size": info.page_size,
-                                  **options}, output, compiler, hidden=folder)
-        plan = json.loads(plan_path.read_text())
-        steps = _PackagedSteps(program, package, plan, info, device or Device("cpu"))
-        model = CachedModel(program, package, plan, info, steps, kwargs)
-        if check_rows:
-            model.check_rows()
-        return model
+        if check_masks:
+            _check_masks(program, plan, module, example, dynamic_shapes, folder)
+    attend: _PackagedSteps | _Operators
+    if package is None:
+        attend = _Operators(program, plan, info, str(attention))
+    else:
+        attend = _PackagedSteps(program, package, plan, info, device or Device("cpu"))
+    model = CachedModel(program, package, plan, info, attend, kwargs)
+    if check_rows:
+        model.check_rows()
+    return model

@@ -27,6 +27,38 @@ LATENT = {**{key: value for key, value in TINY.items() if key != "head_dim"},
           "first_k_dense_replace": 2}
 
 
+def attend_to_past(q, k, v):
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def make_attention(attend=attend_to_past):
+    """A module of 2 heads that `attend` computes."""
+
+    class Attention(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.joined, self.out = torch.nn.Linear(32, 96), torch.nn.Linear(32, 32)
+
+        def forward(self, x, *others):
+            q, k, v = (part.unflatten(-1, (2, 16)).transpose(1, 2)
+                       for part in self.joined(x).split(32, -1))
+            return self.out(attend(q, k, v, *others).transpose(1, 2).flatten(2))
+
+    return Attention()
+
+
+def run_chunks(cached, x):
+    """Of a model of rows, 7 of one sequence: a prompt and two tokens."""
+    info, parts = cached.info, []
+    info.assign_cache_loc([[2, 0, 1]])
+    for begin, end in ((0, 5), (5, 6), (6, 7)):
+        info.nest_sequences([[1] * (end - begin)])
+        with torch.no_grad():
+            parts.append(cached(x[:, begin:end]))
+        info.update_pos(end - begin)
+    return torch.cat(parts, 1)
+
+
 class CachedModels:
     """Small whole models of transformers, and the tokens that they and their caches generate."""
 
@@ -43,21 +75,22 @@ class CachedModels:
                 torch.nn.init.normal_(weight, std=2 * weight.shape[-1]**-0.5)
         return model
 
-    HAS_MASK = True  # of the graphs: an input, or else their own
+    @staticmethod
+    def arguments(ids, positions, **others):
+        """Of a model, which makes its own masks."""
+        return {"input_ids": ids, "position_ids": positions, **others, "use_cache": False}
 
-    def arguments(self, ids, positions):
-        """Of a model; the mask is an input that nothing reads any more."""
-        (batch, tokens), arguments = ids.shape, {"input_ids": ids, "position_ids": positions}
-        if self.HAS_MASK:
-            arguments["attention_mask"] = torch.zeros(batch, 1, tokens, tokens)
-        return {**arguments, "use_cache": False}
+    @staticmethod
+    def export_arguments(**others):
+        """Of 2 sequences of 5 tokens."""
+        return CachedModels.arguments(torch.ones(2, 5, dtype=torch.long),
+                                      torch.arange(5).expand(2, 5), **others)
 
-    def make_cached(self, model, info, **options):
+    def make_cached(self, model, info, example=None, **options):
         """Batch and tokens are open."""
         # What torch makes of the sizes of views must not narrow them, so they have no names.
         batch = tokens = torch.export.Dim.AUTO
-        example = self.arguments(torch.ones(2, 5, dtype=torch.long),
-                                 torch.arange(5).expand(2, 5))
+        example = example or self.export_arguments()
         opens = {"input_ids": {0: batch, 1: tokens}, "position_ids": {0: batch, 1: tokens},
                  "attention_mask": {0: batch, 2: tokens, 3: tokens}, "use_cache": None}
         with warnings.catch_warnings():

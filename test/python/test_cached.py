@@ -14,7 +14,8 @@ import unittest
 import numpy as np
 
 import mlac
-from cached_models import LATENT, LLAMA3, TINY, YARN, CachedModels, torch
+from cached_models import (LATENT, LLAMA3, TINY, YARN, CachedModels, make_attention, run_chunks,
+                           torch)
 from mlac.sequence_info import SequenceInfo
 
 os.environ.setdefault("MLAC_COMPILER", os.environ["MLAC_COMPILE"])
@@ -137,9 +138,8 @@ class ModelTest(CachedModels, unittest.TestCase):
                                           target="cpu")
                 self.assertEqual(len(cached.caches), sizes["num_hidden_layers"])
                 self.assertEqual(self.generate(cached), self.expected(model))
-                with self.assertRaisesRegex(mlac.InvalidArgument, "expected 4 arg.*exported, got 5"):
-                    cached(torch.ones(2, 1), input_ids=None, position_ids=None,
-                           attention_mask=None, use_cache=False)
+                with self.assertRaisesRegex(mlac.InvalidArgument, "expected 3 arg.*exported, got 4"):
+                    cached(torch.ones(2, 1), input_ids=None, position_ids=None, use_cache=False)
                 # Nothing of attention is left to torch, rope neither.
                 self.assertFalse(self.names_left(cached) &
                                  {"scaled_dot_product_attention", "softmax", "cos", "sin"})
@@ -172,7 +172,7 @@ class ModelTest(CachedModels, unittest.TestCase):
                          for name, most in (("batch", 8), ("tokens", 64)))
         rows = {0: batch, 1: tokens}
         example = (torch.ones(3, 5, dtype=torch.long), torch.arange(5).expand(3, 5).contiguous(),
-                   torch.zeros(3, 1, 5, 5), tables(torch.arange(5).expand(3, 5)))
+                   torch.full((3, 1, 5, 5), float("-inf")).triu(1), tables(torch.arange(5).expand(3, 5)))
         shapes = (rows, rows, {0: batch, 2: tokens, 3: tokens},
                   (rows, rows) if example[-1] else None)
         return example, shapes
@@ -225,8 +225,8 @@ class ModelTest(CachedModels, unittest.TestCase):
             shape = info.input_ids.shape
             positions = torch.from_numpy(positions).view(shape)
             with torch.no_grad():
-                logits = cached(torch.from_numpy(info.input_ids).long(), positions,
-                                torch.zeros(shape[0], 1, shape[1], shape[1]), tables(positions))
+                logits = cached(torch.from_numpy(info.input_ids).long(), positions, None,
+                                tables(positions))
             info.update_pos([len(own) for own in new])
             rows = [rows[-1] for rows in info.unnest_sequences(logits.numpy())]
             new = [[int(row.argmax())] for row in rows]
@@ -301,32 +301,31 @@ class ModelTest(CachedModels, unittest.TestCase):
         """torch.ops.attention.scaled_dot_product_attention is an attention."""
         import mlac.attention.torch  # noqa: F401
 
-        class Layer(torch.nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.joined, self.out = torch.nn.Linear(32, 96), torch.nn.Linear(32, 32)
-
-            def forward(self, x):
-                q, k, v = (part.unflatten(-1, (2, 16)).transpose(1, 2)
-                           for part in self.joined(x).split(32, -1))
-                o = torch.ops.attention.scaled_dot_product_attention(q, k, v, is_causal=True,
-                                                                     scale=0.3)
-                return self.out(o.transpose(1, 2).flatten(2))
-
-        layer, x = Layer().eval(), torch.randn(1, 7, 32)
+        attend = lambda q, k, v: torch.ops.attention.scaled_dot_product_attention(
+            q, k, v, is_causal=True, scale=0.3)
+        layer, x = make_attention(attend).eval(), torch.randn(1, 7, 32)
         info = SequenceInfo(max_seq_len=16, max_batch_size=1, page_size=4)
         cached = mlac.cached(layer, (torch.randn(2, 5, 32),), info, attention="PagedMultiHead",
                              dynamic_shapes=({0: torch.export.Dim("batch", max=8),
                                               1: torch.export.Dim("tokens", max=16)},))
-        info.assign_cache_loc([[2, 0, 1]])
-        parts = []
-        for begin, end in ((0, 5), (5, 6), (6, 7)):
-            info.nest_sequences([[1] * (end - begin)])
-            with torch.no_grad():
-                parts.append(cached(x[:, begin:end]))
-            info.update_pos(end - begin)
         with torch.no_grad():
-            torch.testing.assert_close(torch.cat(parts, 1), layer(x), atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(run_chunks(cached, x), layer(x), atol=1e-5, rtol=1e-5)
+
+    def test_D46_attention_to_attention(self):
+        """Without a projection between: the second one was left to torch, on new tokens alone."""
+        from cached_models import attend_to_past
+
+        twice = lambda q, k, v: attend_to_past(k, q, attend_to_past(q, k, v))
+        layer, x = make_attention(twice).eval(), torch.randn(1, 7, 32)
+        auto = torch.export.Dim.AUTO
+        for options in ({"attention": "PagedMultiHead"},
+                        {"target": "cpu", "device": mlac.Device("cpu", 1)}):
+            info = SequenceInfo(max_seq_len=16, max_batch_size=1, page_size=4)
+            cached = mlac.cached(layer, (torch.randn(2, 5, 32),), info,
+                                 dynamic_shapes=({0: auto, 1: auto},), **options)
+            self.assertEqual(len(cached._attend.inputs), 2)
+            with torch.no_grad():
+                torch.testing.assert_close(run_chunks(cached, x), layer(x), atol=1e-5, rtol=1e-5)
 
     def test_D46_what_is_no_info(self):
         for wrong, kind in ((None, "NoneType"), (3, "int")):

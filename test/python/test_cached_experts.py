@@ -10,7 +10,7 @@ import unittest
 import warnings
 
 import mlac
-from cached_models import LATENT, TINY, CachedModels, torch
+from cached_models import LATENT, TINY, CachedModels, make_attention, run_chunks, torch
 from mlac.sequence_info import SequenceInfo
 
 os.environ.setdefault("MLAC_COMPILER", os.environ["MLAC_COMPILE"])
@@ -18,7 +18,6 @@ GROUPS = {"n_routed_experts": 8, "num_experts_per_tok": 2, "n_group": 4, "topk_g
           "moe_intermediate_size": 32, "n_shared_experts": 1, "first_k_dense_replace": 1}
 PLAIN = {**TINY, "num_hidden_layers": 2, "moe_intermediate_size": 32, "num_experts_per_tok": 2,
          "num_experts": 8, "num_local_experts": 4}
-
 
 
 class Experts(CachedModels):
@@ -41,8 +40,6 @@ class Experts(CachedModels):
 
 @unittest.skipIf(torch is None, "torch and transformers are not installed")
 class ExpertsTest(Experts, unittest.TestCase):
-    """With a mask that is an input."""
-
     def test_D46_experts_of_deepseek_v2(self):
         """Without a query latent."""
         cached = self.check("deepseek_v2", {**LATENT, **GROUPS, "q_lora_rank": None,
@@ -65,13 +62,8 @@ class ExpertsTest(Experts, unittest.TestCase):
         self.check("glm4_moe", {**TINY, **GROUPS, "num_hidden_layers": 2})
 
 
-@unittest.skipIf(torch is None, "torch and transformers are not installed")
-class ExpertsAndSinksTest(Experts, unittest.TestCase):
-    """Layers with two masks, which the graph makes."""
-
-    HAS_MASK = False
-
     def test_D46_experts_of_gpt_oss(self):
+        """And layers with two masks."""
         yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
         cached = self.check("gpt_oss", {**PLAIN, "sliding_window": 7, "rope_scaling": yarn,
                                         "layer_types": ["sliding_attention", "full_attention"]},
@@ -81,17 +73,6 @@ class ExpertsAndSinksTest(Experts, unittest.TestCase):
 
 def make_model(block):
     """Two attentions with a block between them."""
-
-    class Attention(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.joined, self.out = torch.nn.Linear(32, 96), torch.nn.Linear(32, 32)
-
-        def forward(self, x):
-            q, k, v = (part.unflatten(-1, (2, 16)).transpose(1, 2)
-                       for part in self.joined(x).split(32, -1))
-            heads = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-            return self.out(heads.transpose(1, 2).flatten(2))
 
     class Block(torch.nn.Module):
         def __init__(self):
@@ -106,7 +87,7 @@ def make_model(block):
     class Model(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.first, self.block, self.last = Attention(), Block(), Attention()
+            self.first, self.block, self.last = make_attention(), Block(), make_attention()
 
         def forward(self, x):
             hidden = x + self.first(x)
@@ -173,23 +154,13 @@ class BlocksTest(unittest.TestCase):
             return mlac.cached(module, (torch.randn(2, 5, 32, dtype=dtype),), info,
                                attention="PagedMultiHead", **options)
 
-    def run_chunks(self, cached, x):
-        info, parts = cached.info, []
-        info.assign_cache_loc([[2, 0, 1]])
-        for begin, end in ((0, 5), (5, 6), (6, 7)):
-            info.nest_sequences([[1] * (end - begin)])
-            with torch.no_grad():
-                parts.append(cached(x[:, begin:end]))
-            info.update_pos(end - begin)
-        return torch.cat(parts, 1)
-
     def test_D46_writes_to_memory_of_the_block(self):
         model, x = make_model(write_own_memory), torch.randn(1, 7, 32)
         cached = self.make_cached(model)
         self.assertTrue(any(node.target is torch.ops.aten.masked_fill.Scalar
                             for node in cached._graph.graph.nodes))
         with torch.no_grad():
-            torch.testing.assert_close(self.run_chunks(cached, x), model(x), atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(run_chunks(cached, x), model(x), atol=1e-5, rtol=1e-5)
 
     def test_D46_writes_that_stay_are_refused(self):
         with self.assertRaisesRegex(mlac.InvalidArgument, r"the model changes block.seen "
@@ -240,7 +211,7 @@ class BlocksTest(unittest.TestCase):
         model, x = make_model(MIXES[0][1]), torch.randn(1, 7, 32)
         cached = self.make_cached(model, check_rows=False)
         with torch.no_grad():
-            self.assertGreater((self.run_chunks(cached, x) - model(x)).abs().max(), 0.1)
+            self.assertGreater((run_chunks(cached, x) - model(x)).abs().max(), 0.1)
 
     def test_D46_fixed_numbers_of_tokens_are_refused(self):
         auto = torch.export.Dim.AUTO

@@ -1,0 +1,178 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Masks that are inputs of a model. Steps over caches do not read them: each token sees those before
+it in its sequence, all of them. So what the example holds must say just that, what a call holds, too,
+and the model must not have layers that see something else where it makes its masks itself."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ._errors import CompileError, InvalidArgument
+
+if TYPE_CHECKING:
+    import torch
+
+# Scores that are so much less than others have no weight, in any type (mla-compile's bound).
+_HIDDEN = -65504
+_LEAVE_OUT = "leave the mask out, and the model makes its own"
+
+
+def _seen(mask: torch.Tensor, what: str) -> torch.Tensor:
+    """[.., queries, keys], truth values."""
+    import torch
+
+    if mask.dtype == torch.bool:
+        return mask
+    other = (mask != 0) & (mask > _HIDDEN) if mask.is_floating_point() else mask != mask
+    if not mask.is_floating_point() or other.any():
+        kind = f"holds {float(mask[other][0]):g}" if other.any() else f"is of {mask.dtype}"
+        raise InvalidArgument(f"{what} {kind}: expected truth values, or 0 and numbers up to "
+                              f"{_HIDDEN}, that are added to scores")
+    return mask == 0
+
+
+def _find_difference(seen: torch.Tensor, expected: torch.Tensor) -> str:
+    """Where they are not the same, in words; empty: nowhere."""
+    wrong = (seen != expected).flatten(0, -3).any(0) if seen.dim() > 2 else seen != expected
+    if not wrong.any():
+        return ""
+    query, key = wrong.nonzero()[0].tolist()
+    verb = "does not see" if expected[query, key] else "sees"
+    return f"token {query} {verb} token {key}"
+
+
+def _causal(tokens: int, device: Any) -> torch.Tensor:
+    import torch
+
+    return torch.ones(tokens, tokens, dtype=torch.bool, device=device).tril()
+
+
+class MaskInputs:
+    """Those of an exported program, by the plan of its attention."""
+
+    def __init__(self, program: Any, plan: Mapping[str, Any]):
+        self._places: dict[str, Any] = {}
+        for place in plan["attention"]:
+            if place["mask"]:
+                self._places.setdefault(place["mask"], place)
+        names = [spec.arg.name for spec in program.graph_signature.input_specs
+                 if spec.kind.name == "USER_INPUT"]
+        self._numbers = {names.index(name): name for name in self._places}
+        self._program, self._plan = program, plan
+
+    @property
+    def names(self) -> set[str]:
+        """Of inputs of the graph, which are those of arguments that are one tensor each."""
+        return set(self._places)
+
+    def _describe(self, name: str) -> str:
+        place = self._places[name]
+        return f"input '{name}', the mask of node '{place['node']}' in {place['module']},"
+
+    def check_example(self) -> None:
+        """Raises InvalidArgument where the example's mask does not say what steps do."""
+        from torch.utils import _pytree
+
+        if self._program.example_inputs is None:
+            raise InvalidArgument("module: the exported program has no example inputs, which say what "
+                                  f"the mask '{next(iter(self._places))}' holds: {_LEAVE_OUT}, or "
+                                  "check_masks=False takes it as causal")
+        leaves = _pytree.tree_leaves(self._program.example_inputs)
+        for number, name in self._numbers.items():
+            mask, what = leaves[number], self._describe(name)
+            tokens = mask.shape[-1]
+            if mask.dim() < 2 or mask.shape[-2] != tokens or tokens < 2:
+                raise InvalidArgument(f"{what} is of {list(mask.shape)} in the example, expected "
+                                      "[.., tokens, tokens] of two tokens or more, which say what it "
+                                      "means")
+            wrong = _find_difference(_seen(mask, what), _causal(tokens, mask.device))
+            if wrong:
+                raise InvalidArgument(
+                    f"{what} is not the causal one in the example: {wrong}. Over caches a token sees "
+                    f"itself and all before it, so that another mask would give other tokens: "
+                    f"{_LEAVE_OUT}, or give a causal example")
+
+    def _find_arguments(self, values: list[Any]) -> set[int]:
+        """Those that hold masks: a tensor, or one of several."""
+        from torch.utils import _pytree
+
+        found, first = set(), 0
+        for argument, value in enumerate(values):
+            count = len(_pytree.tree_leaves(value))
+            if any(number in self._numbers for number in range(first, first + count)):
+                found.add(argument)
+            first += count
+        return found
+
+    def leave_out(self, module: Any, example: Any, shapes: Any) -> tuple[Any, Any] | None:
+        """The example and its open sizes without masks; none where the module cannot be without."""
+        parameters = inspect.signature(module.forward).parameters
+        names = list(example) if isinstance(example, Mapping) else list(parameters)
+        values = list(example.values() if isinstance(example, Mapping) else example)
+        left = {names[argument] for argument in self._find_arguments(values)}
+        if any(name not in parameters or parameters[name].default is not None for name in left):
+            return None
+        kept = {name: None if name in left else value for name, value in zip(names, values)}
+        if isinstance(shapes, Mapping):
+            shapes = {name: None if name in left else open_ for name, open_ in shapes.items()}
+        elif shapes is not None:
+            shapes = tuple(None if name in left else open_ for name, open_ in zip(names, shapes))
+        return kept if isinstance(example, Mapping) else tuple(kept.values()), shapes
+
+    def check_own(self, make_plan: Callable[[], Mapping[str, Any]]) -> None:
+        """Raises InvalidArgument where the model sees other tokens without them; `make_plan` is of
+        the model's own masks."""
+        name = next(iter(self._places))
+        try:
+            own = make_plan()
+        except CompileError as error:
+            # Attention without a mask: the input is what makes it causal.
+            if "it has no mask, so that tokens see those after them" in str(error):
+                return
+            raise InvalidArgument(
+                f"input '{name}': whether the model's layers see other tokens where the mask is left "
+                f"out is not known, since its own masks are not understood:\n{error}\n"
+                "check_masks=False takes the input as causal") from None
+        for place, other in zip(self._plan["attention"], own["attention"], strict=True):
+            window = own["kinds"][other["kind"]]["window"]
+            if place["mask"] and window != self._plan["kinds"][place["kind"]]["window"]:
+                raise InvalidArgument(
+                    f"{self._describe(place['mask'])} makes all tokens before a token be seen. Without "
+                    f"it, the attention in {other['module']} sees the last {window} alone: "
+                    f"{_LEAVE_OUT}, or check_masks=False takes the input as it is")
+
+    def _stand_in(self, name: str, batch: int, tokens: int) -> torch.Tensor:
+        """Of a mask that a call leaves out only the sizes may still be read."""
+        import torch
+
+        node = next(node for node in self._program.graph.nodes if node.name == name)
+        example = node.meta["val"]
+        opens = [batch] * (example.dim() - 2) + [tokens] * 2
+        shape = [size if isinstance(size, int) else open_ for size, open_ in zip(example.shape, opens)]
+        return torch.empty(shape, dtype=example.dtype, device="meta")
+
+    def check_call(self, leaves: list[Any], batch: int, lengths: list[int]) -> None:
+        """Raises InvalidArgument where a call's mask is another than what the steps do; none becomes
+        one without numbers. `lengths`: of the sequences in a row."""
+        import torch
+
+        for number, name in self._numbers.items():
+            mask, tokens = leaves[number], sum(lengths)
+            if mask is None:
+                leaves[number] = self._stand_in(name, batch, tokens)
+                continue
+            if list(mask.shape[-2:]) != [tokens, tokens]:
+                raise InvalidArgument(f"{name}: expected [.., {tokens}, {tokens}], of the new tokens, "
+                                      f"got {list(mask.shape)}; steps do not read it: leave it out")
+            seen = _seen(mask, f"{name}:")
+            whole = _causal(tokens, mask.device)
+            each = torch.block_diag(*(_causal(length, mask.device) for length in lengths)).bool()
+            wrong = _find_difference(seen, each)
+            if wrong and _find_difference(seen, whole):
+                raise InvalidArgument(f"{name}: {wrong}, and steps over caches do not read masks: each "
+                                      "token sees itself and all before it in its sequence; leave it "
+                                      "out")
