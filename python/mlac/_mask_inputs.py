@@ -137,7 +137,12 @@ class MaskInputs:
                 f"input '{name}': whether the model's layers see other tokens where the mask is left "
                 f"out is not known, since its own masks are not understood:\n{error}\n"
                 "check_masks=False takes the input as causal") from None
-        for place, other in zip(self._plan["attention"], own["attention"], strict=True):
+        counts = [len(plan["attention"]) for plan in (self._plan, own)]
+        if counts[0] != counts[1]:
+            raise InvalidArgument(f"input '{name}': the model attends {counts[0]} times with it, and "
+                                  f"{counts[1]} times without: {_LEAVE_OUT}, or check_masks=False "
+                                  "takes the input as it is")
+        for place, other in zip(self._plan["attention"], own["attention"]):
             window = own["kinds"][other["kind"]]["window"]
             if place["mask"] and window != self._plan["kinds"][place["kind"]]["window"]:
                 raise InvalidArgument(

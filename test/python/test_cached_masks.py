@@ -146,6 +146,11 @@ class MasksTest(unittest.TestCase):
             mlac.cached(model, {"x": torch.randn(2, 3, 32), "masks": {"near": make_mask(3, see_past)}},
                         SequenceInfo(16, 2, page_size=4), attention="PagedMultiHead",
                         dynamic_shapes={"x": {0: auto, 1: auto}, "masks": {"near": {2: auto, 3: auto}}})
+        model = make_model(near)
+        once, twice = model.forward, make_attention()
+        model.forward = lambda x, mask=None: once(x if mask is not None else twice(x), mask)
+        self.refuse("input 'mask': the model attends 1 times with it, and 2 times without: leave", model,
+                    causal)
         odd = lambda x: torch.where(torch.rand(x.shape[1], x.shape[1]) > 0.5, 0.0, HIDDEN)
         self.refuse("input 'mask': whether the model's layers see other tokens where the mask is left out "
                     r"is not known, since its own masks are not understood:\n.*node 'rand\w*'(.|\n)*"
