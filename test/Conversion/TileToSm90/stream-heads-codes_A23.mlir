@@ -3,6 +3,12 @@
 // to the first.
 // RUN: mla-opt %s --mla-lower-to-tile=target=sm90 --tile-plan-schedules --tile-swap-operands --convert-tile-to-sm90 2>/dev/null | FileCheck %s
 // RUN: sed 's/8x128, value: 8x128/8x256, value: 8x256/; s/x32x128x/x256x256x/g' %s | mla-opt --mla-lower-to-tile=target=sm90 --tile-plan-schedules --tile-swap-operands --convert-tile-to-sm90 2>/dev/null | FileCheck %s --check-prefix=WIDE
+// RUN: sed 's/query_len = 1/query_len = ?/g' %s | mla-opt --mla-lower-to-tile=target=sm90 --tile-plan-schedules --tile-swap-operands --convert-tile-to-sm90 2>/dev/null | FileCheck %s --check-prefix=MANY
+
+// Most rows have one consumer, whose registers may spill a little.
+// MANY: sm90.kernel @grouped_attention
+// MANY-SAME: sm90.spill_bytes = 32
+// MANY-SAME: warpgroups = 2
 
 // CHECK: sm90.kernel @grouped_attention
 // CHECK-SAME: warpgroups = 3
