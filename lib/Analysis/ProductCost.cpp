@@ -170,8 +170,7 @@ static double predictFewRowsCycles(const ProductShape &shape, int64_t rows,
   auto bytes =
       static_cast<double>(columns * getWeightBytes(shape) + rows * getActivationBytes(shape));
   double load = depth * bytes / sm.l2BytesPerClock;
-  double tensor = depth * 2 * static_cast<double>(columns * std::max<int64_t>(rows, columns)) /
-                  getTensorRate(shape, sm);
+  double tensor = depth * 2 * static_cast<double>(columns * rows) / getTensorRate(shape, sm);
   bool turnsCodes = shape.operands == ProductOperands::CodedWeights;
   double turning = turnsCodes ? depth / kTurnDepth * kTurnCycles : 0;
   auto weights =

@@ -1,30 +1,35 @@
-// Products of codes and codes: tiles of 64 or 128 rows, whose sums of 128 of the depth are multiplied by
-// scales of their rows and of the weight's block. A latent's norm makes codes in the pass that it is.
+// Products of codes and codes: columns first up to 64 rows, and tiles of 128 rows; their sums of 128 of the depth
+// are multiplied by scales of their tokens and of the weight's block. A latent's norm makes codes in the pass that it is.
 //
 // RUN: mla-opt %s --split-input-file --verify-diagnostics --convert-mla-to-tile=target=sm90 --canonicalize --cse | FileCheck %s
 // RUN: mla-opt %s --split-input-file --verify-diagnostics --convert-mla-to-tile=target=cpu --canonicalize --cse | FileCheck %s --check-prefix=CPU
 
 // CHECK-LABEL: tile.plan @chain
 // CHECK: tile.launch @quantize_128
-// CHECK: tile.launch @linear_coded_256x512_tile_64x64
+// CHECK: tile.launch @linear_coded_256x512_rows_16
+// CHECK: tile.launch @linear_coded_256x512_rows_64
 // CHECK: tile.launch @linear_coded_256x512_tile_128x64
 // CHECK: tile.launch @linear_coded_256x512_tile_128x{{64|128}}
 // CHECK: tile.launch @rms_norm_row_256_codes
-// CHECK: tile.launch @linear_coded_128x256_tile_64x64
+// CHECK: tile.launch @linear_coded_128x256_rows_16
 // CHECK-NOT: dequantise
-// CHECK-LABEL: tile.kernel @linear_coded_256x512_tile_64x64
+// CHECK-LABEL: tile.kernel @linear_coded_256x512_rows_16
 // CHECK-SAME: memref<?xf8E4M3FN>, %{{[a-z0-9]+}}: memref<?xf8E4M3FN> {tile.invariant}
-// CHECK: scf.for
-// CHECK: %[[SUM:.*]] = scf.for {{.*}} iter_args(%[[ACC:.*]] = %cst{{.*}}) -> (tensor<64x64xf32>)
-// CHECK: %[[X:.*]] = tile.load %{{.*}} -> tensor<64x128xf8E4M3FN>
+// CHECK: %[[SUM:.*]]:2 = scf.for {{.*}} iter_args(%[[ACC:.*]] = %cst{{.*}}, %{{.*}} = %cst{{.*}}) -> (tensor<64x16xf32>, tensor<64x16xf32>)
+// CHECK: %[[X:.*]] = tile.load %{{.*}} -> tensor<16x128xf8E4M3FN>
 // CHECK: %[[W:.*]] = tile.load %{{.*}} -> tensor<64x128xf8E4M3FN>
-// CHECK-DAG: %[[PART:.*]] = tile.dot %[[X]], %[[W]], %cst{{.*}} transpose_rhs
+// CHECK-DAG: %[[PART:.*]] = tile.dot %[[W]], %[[X]], %cst{{.*}} transpose_rhs
 // CHECK-DAG: %[[SCALE:.*]] = memref.load %
-// CHECK-DAG: %[[ROWS:.*]] = tile.load %{{.*}} -> tensor<64xf32>
+// CHECK-DAG: %[[TOKENS:.*]] = tile.load %{{.*}} : memref<16xf32, {{.*}} -> tensor<16xf32>
+// CHECK: %[[BOTH:.*]] = arith.mulf %[[TOKENS]], %{{.*}} : tensor<16xf32>
+// CHECK: %[[FACTOR:.*]] = tile.broadcast %[[BOTH]] dim 0
+// CHECK: math.fma %[[PART]], %[[FACTOR]], %[[ACC]]
+// CHECK-LABEL: tile.kernel @linear_coded_256x512_tile_128x64
+// CHECK: %[[PART:.*]] = tile.dot %{{.*}} -> tensor<64x64xf32>
+// CHECK: %[[ROWS:.*]] = tile.load %{{.*}} -> tensor<64xf32>
 // CHECK: %[[BOTH:.*]] = arith.mulf %[[ROWS]], %{{.*}} : tensor<64xf32>
 // CHECK: %[[FACTOR:.*]] = tile.broadcast %[[BOTH]]
-// CHECK: %[[SCALED:.*]] = arith.mulf %[[PART]], %[[FACTOR]]
-// CHECK: arith.addf %[[ACC]], %[[SCALED]]
+// CHECK: math.fma %[[PART]], %[[FACTOR]], %
 // CHECK-LABEL: tile.kernel @rms_norm_row_256_codes
 // CHECK: %[[CODES:.*]] = arith.truncf %{{.*}} to tensor<64x128xf8E4M3FN>
 // CHECK: tile.store %[[CODES]]
@@ -87,15 +92,25 @@ func.func @read(%x: tensor<?x512xbf16> {mla.input = "x"}) -> (tensor<?x512xbf16>
 // and what each row of the weight has comes behind the sum.
 // CHECK-LABEL: tile.plan @rows
 // CHECK: tile.launch @quantize_row_512
-// CHECK: tile.launch @linear_coded_128x512_tile_64x64
-// CHECK-LABEL: tile.kernel @linear_coded_128x512_tile_64x64
-// CHECK: %[[SUM:.*]] = scf.for
+// CHECK: tile.launch @linear_coded_128x512_rows_16
+// CHECK: tile.launch @linear_coded_128x512_tile_128x64
+// CHECK-LABEL: tile.kernel @linear_coded_128x512_rows_16
+// CHECK: scf.for
+// CHECK: tile.dot
+// CHECK: %[[TOKENS:.*]] = tile.load %{{.*}} -> tensor<16xf32>
+// CHECK: tile.broadcast %[[TOKENS]] dim 0
+// CHECK: scf.yield
+// CHECK: %[[SUM:.*]] = arith.addf
+// CHECK: %[[ROWS:.*]] = tile.load %{{.*}} -> tensor<64x16xf32>
+// CHECK: arith.mulf %[[SUM]], %[[ROWS]]
+// CHECK-LABEL: tile.kernel @linear_coded_128x512_tile_128x64
+// CHECK: %[[SUM:.*]]:2 = scf.for
 // CHECK: tile.dot
 // CHECK: %[[ROWS:.*]] = tile.load %{{.*}} -> tensor<64xf32>
 // CHECK: tile.broadcast %[[ROWS]]
 // CHECK: scf.yield
 // CHECK: %[[COLUMNS:.*]] = tile.load %{{.*}} -> tensor<64x64xf32>
-// CHECK: arith.mulf %[[SUM]], %[[COLUMNS]]
+// CHECK: arith.mulf %[[SUM]]#0, %[[COLUMNS]]
 // CPU-LABEL: tile.plan @rows
 // CPU: tile.launch @quantize_rows_512
 func.func @rows(%x: tensor<?x512xbf16> {mla.input = "x"}, %c: tensor<128x512xf8E4M3FN> {mla.weight = "w.weight"},

@@ -18,7 +18,7 @@
 // CHECK: %[[PART:.*]] = tile.dot %[[TILE]], %{{.*}}, %cst{{.*}} transpose_rhs : tensor<64x128xf8E4M3FN>, tensor<16x128xbf16>
 // CHECK: %[[SCALE:.*]] = memref.load %
 // CHECK: %[[SCALES:.*]] = tile.splat %[[SCALE]]
-// CHECK: arith.mulf %[[PART]], %[[SCALES]]
+// CHECK: math.fma %[[PART]], %[[SCALES]], %
 //
 // CPU-LABEL: tile.plan @blocks
 // CPU: tile.launch @linear_codes_128x512_tile_1x32

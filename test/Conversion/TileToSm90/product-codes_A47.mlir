@@ -22,8 +22,7 @@
 // CHECK: %[[PART:.*]] = sm90.wgmma_wait 0
 // CHECK: sm90.release
 // CHECK: sm90.release
-// CHECK: %[[SCALED:.*]] = arith.mulf %[[PART]], %[[FACTOR]]
-// CHECK: arith.addf %[[ACC]], %[[SCALED]]
+// CHECK: math.fma %[[PART]], %[[FACTOR]], %[[ACC]]
 // expected-remark @below {{kernel 'narrow': schedule product product-stages=12}}
 tile.kernel @narrow(%x: memref<?xf8E4M3FN>, %w: memref<?xf8E4M3FN> {tile.invariant}, %y: memref<?xbf16>, %rows: index,
                     %xs: memref<?xf32>, %ws: memref<?xf32>) attributes {tile.waits_for_dependency} {
@@ -56,8 +55,7 @@ tile.kernel @narrow(%x: memref<?xf8E4M3FN>, %w: memref<?xf8E4M3FN> {tile.invaria
     %a0 = tile.load %av[%r0] : memref<?xf32, strided<[4], offset: ?>> -> tensor<64xf32>
     %m0 = arith.mulf %a0, %b : tensor<64xf32>
     %f0 = tile.broadcast %m0 : tensor<64xf32> -> tensor<64x64xf32>
-    %s0 = arith.mulf %p0, %f0 : tensor<64x64xf32>
-    %n0 = arith.addf %o0, %s0 : tensor<64x64xf32>
+    %n0 = math.fma %p0, %f0, %o0 : tensor<64x64xf32>
     scf.yield %n0 : tensor<64x64xf32>
   }
   %t0 = arith.truncf %acc : tensor<64x64xf32> to tensor<64x64xbf16>
@@ -67,7 +65,8 @@ tile.kernel @narrow(%x: memref<?xf8E4M3FN>, %w: memref<?xf8E4M3FN> {tile.invaria
 
 // -----
 
-// Two accumulators of 128 columns each leave a second producer no registers.
+// Two accumulators of 128 columns each leave a second producer no registers. Two steps at a time: the second product
+// is in flight while the first is scaled and added.
 
 // CHECK-LABEL: sm90.kernel @wide
 // CHECK-SAME: warpgroups = 3
@@ -75,9 +74,18 @@ tile.kernel @narrow(%x: memref<?xf8E4M3FN>, %w: memref<?xf8E4M3FN> {tile.invaria
 // CHECK: sm90.role "load" warpgroups 0 to 1 registers 40 {
 // CHECK: sm90.wait_dependency
 // CHECK: sm90.role "math0" warpgroups 1 to 2 registers 232 {
-// CHECK: sm90.wgmma {{.*}} <128x128xf8E4M3FN> -> tensor<64x128xf32
-// CHECK: sm90.wgmma_wait 0
+// CHECK: scf.for {{.*}} iter_args(%[[ACC:.*]] = %{{.*}}, %{{.*}} = %{{.*}})
+// CHECK: %[[FIRST:.*]] = sm90.wgmma {{.*}} <128x128xf8E4M3FN> -> tensor<64x128xf32
+// CHECK: %[[FACTOR:.*]] = sm90.broadcast
+// CHECK: %[[SECOND:.*]] = sm90.wgmma {{.*}} <128x128xf8E4M3FN> -> tensor<64x128xf32
+// CHECK: %[[PART:.*]] = sm90.wgmma_wait 1, %[[FIRST]]
 // CHECK-NEXT: sm90.release
+// CHECK: %[[SUM:.*]] = math.fma %[[PART]], %[[FACTOR]], %[[ACC]]
+// CHECK: %[[OTHER:.*]] = sm90.broadcast
+// CHECK: %[[LAST:.*]] = sm90.wgmma_wait 0, %[[SECOND]]
+// CHECK-NEXT: sm90.release
+// CHECK: %[[NEXT:.*]] = math.fma %[[LAST]], %[[OTHER]], %[[SUM]]
+// CHECK: scf.yield %[[NEXT]]
 // CHECK: sm90.role "math1" warpgroups 2 to 3 registers 232 {
 // expected-remark @below {{kernel 'wide': schedule product product-stages=6}}
 tile.kernel @wide(%x: memref<?xf8E4M3FN>, %w: memref<?xf8E4M3FN> {tile.invariant}, %y: memref<?xbf16>, %rows: index,
@@ -113,14 +121,12 @@ tile.kernel @wide(%x: memref<?xf8E4M3FN>, %w: memref<?xf8E4M3FN> {tile.invariant
     %a0 = tile.load %av[%r0] : memref<?xf32, strided<[4], offset: ?>> -> tensor<64xf32>
     %m0 = arith.mulf %a0, %b : tensor<64xf32>
     %f0 = tile.broadcast %m0 : tensor<64xf32> -> tensor<64x128xf32>
-    %s0 = arith.mulf %p0, %f0 : tensor<64x128xf32>
-    %n0 = arith.addf %o0, %s0 : tensor<64x128xf32>
+    %n0 = math.fma %p0, %f0, %o0 : tensor<64x128xf32>
     %p1 = tile.dot %x1, %wt, %zero transpose_rhs : tensor<64x128xf8E4M3FN>, tensor<128x128xf8E4M3FN> -> tensor<64x128xf32>
     %a1 = tile.load %av[%r1] : memref<?xf32, strided<[4], offset: ?>> -> tensor<64xf32>
     %m1 = arith.mulf %a1, %b : tensor<64xf32>
     %f1 = tile.broadcast %m1 : tensor<64xf32> -> tensor<64x128xf32>
-    %s1 = arith.mulf %p1, %f1 : tensor<64x128xf32>
-    %n1 = arith.addf %o1, %s1 : tensor<64x128xf32>
+    %n1 = math.fma %p1, %f1, %o1 : tensor<64x128xf32>
     scf.yield %n0, %n1 : tensor<64x128xf32>, tensor<64x128xf32>
   }
   %t0 = arith.truncf %acc#0 : tensor<64x128xf32> to tensor<64x128xbf16>
@@ -130,3 +136,73 @@ tile.kernel @wide(%x: memref<?xf8E4M3FN>, %w: memref<?xf8E4M3FN> {tile.invariant
   tile.return
 }
 
+// -----
+
+// Columns first: rows of the weight are those of the sum, and a vector has a scale for each token, which are its
+// columns. Two sums take the blocks of the depth in turns, each of a consumer's own; three blocks of each: two in the loop,
+// then one.
+
+// CHECK-LABEL: sm90.kernel @columns
+// CHECK-SAME: warpgroups = 4
+// CHECK: sm90.ring "sums"
+// CHECK: sm90.role "math0" warpgroups 2 to 3 {
+// CHECK: sm90.load %{{.*}} -> tensor<16xf32, #sm90.columns>
+// CHECK: arith.mulf %{{.*}} : tensor<16xf32, #sm90.columns>
+// CHECK: sm90.broadcast %{{.*}} : tensor<16xf32, #sm90.columns> -> tensor<64x16xf32, #sm90.fragment<column_split = 1>>
+// CHECK: sm90.wgmma_wait 1
+// CHECK: sm90.wgmma_wait 0
+// CHECK: scf.yield
+// CHECK: sm90.wgmma_wait 0
+// CHECK: sm90.unpark
+// CHECK: sm90.role "math1" warpgroups 3 to 4 {
+// CHECK: sm90.park
+// expected-remark @below {{kernel 'columns': schedule product product-stages=11}}
+tile.kernel @columns(%x: memref<?xf8E4M3FN>, %w: memref<?xf8E4M3FN> {tile.invariant}, %y: memref<?xbf16>, %rows: index,
+                     %xs: memref<?xf32>, %ws: memref<?xf32>) attributes {tile.waits_for_dependency} {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %c128 = arith.constant 128 : index
+  %c256 = arith.constant 256 : index
+  %c768 = arith.constant 768 : index
+  %pid = tile.program_id 0
+  %column = arith.muli %pid, %c64 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [%rows, 768], strides: [768, 1]
+      : memref<?xf8E4M3FN> to memref<?x768xf8E4M3FN, strided<[768, 1]>>
+  %wv = memref.reinterpret_cast %w to offset: [0], sizes: [256, 768], strides: [768, 1]
+      : memref<?xf8E4M3FN> to memref<256x768xf8E4M3FN, strided<[768, 1]>>
+  %yv = memref.reinterpret_cast %y to offset: [0], sizes: [%rows, 256], strides: [256, 1]
+      : memref<?xbf16> to memref<?x256xbf16, strided<[256, 1]>>
+  %zero = arith.constant dense<0.0> : tensor<64x16xf32>
+  %acc:2 = scf.for %k = %c0 to %c768 step %c256 iter_args(%o0 = %zero, %o1 = %zero) -> (tensor<64x16xf32>, tensor<64x16xf32>) {
+    %g0 = arith.divui %k, %c128 : index
+    %k1 = arith.addi %k, %c128 : index
+    %g1 = arith.divui %k1, %c128 : index
+    %v0 = memref.reinterpret_cast %xs to offset: [%g0], sizes: [16], strides: [6]
+        : memref<?xf32> to memref<16xf32, strided<[6], offset: ?>>
+    %v1 = memref.reinterpret_cast %xs to offset: [%g1], sizes: [16], strides: [6]
+        : memref<?xf32> to memref<16xf32, strided<[6], offset: ?>>
+    %x0 = tile.load %xv[%c0, %k] : memref<?x768xf8E4M3FN, strided<[768, 1]>> -> tensor<16x128xf8E4M3FN>
+    %w0 = tile.load %wv[%column, %k] : memref<256x768xf8E4M3FN, strided<[768, 1]>> -> tensor<64x128xf8E4M3FN>
+    %p0 = tile.dot %w0, %x0, %zero transpose_rhs : tensor<64x128xf8E4M3FN>, tensor<16x128xf8E4M3FN> -> tensor<64x16xf32>
+    %a0 = tile.load %v0[%c0] : memref<16xf32, strided<[6], offset: ?>> -> tensor<16xf32>
+    %s0 = memref.load %ws[%g0] : memref<?xf32>
+    %b0 = tile.splat %s0 : f32 -> tensor<16xf32>
+    %m0 = arith.mulf %a0, %b0 : tensor<16xf32>
+    %f0 = tile.broadcast %m0 dim 0 : tensor<16xf32> -> tensor<64x16xf32>
+    %n0 = math.fma %p0, %f0, %o0 : tensor<64x16xf32>
+    %x1 = tile.load %xv[%c0, %k1] : memref<?x768xf8E4M3FN, strided<[768, 1]>> -> tensor<16x128xf8E4M3FN>
+    %w1 = tile.load %wv[%column, %k1] : memref<256x768xf8E4M3FN, strided<[768, 1]>> -> tensor<64x128xf8E4M3FN>
+    %p1 = tile.dot %w1, %x1, %zero transpose_rhs : tensor<64x128xf8E4M3FN>, tensor<16x128xf8E4M3FN> -> tensor<64x16xf32>
+    %a1 = tile.load %v1[%c0] : memref<16xf32, strided<[6], offset: ?>> -> tensor<16xf32>
+    %s1 = memref.load %ws[%g1] : memref<?xf32>
+    %b1 = tile.splat %s1 : f32 -> tensor<16xf32>
+    %m1 = arith.mulf %a1, %b1 : tensor<16xf32>
+    %f1 = tile.broadcast %m1 dim 0 : tensor<16xf32> -> tensor<64x16xf32>
+    %n1 = math.fma %p1, %f1, %o1 : tensor<64x16xf32>
+    scf.yield %n0, %n1 : tensor<64x16xf32>, tensor<64x16xf32>
+  }
+  %sum = arith.addf %acc#0, %acc#1 : tensor<64x16xf32>
+  %t = arith.truncf %sum : tensor<64x16xf32> to tensor<64x16xbf16>
+  tile.store %t, %yv[%c0, %column] transposed : tensor<64x16xbf16>, memref<?x256xbf16, strided<[256, 1]>>
+  tile.return
+}

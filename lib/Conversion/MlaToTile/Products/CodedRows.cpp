@@ -39,7 +39,13 @@ TensorRef mlac::mla_to_tile::makeCodedRows(StepLowering &step, ArrayRef<OpFoldRe
   auto size = [&](int64_t value) -> OpFoldResult { return step.plan().getIndexAttr(value); };
   TensorRef codes = step.workspace(sizes, Float8E4M3FNType::get(step.plan().getContext()));
   int64_t width = codes.strides[0];
-  TensorRef scales = step.workspace({sizes[0], size(width / group)}, step.plan().getF32Type());
+  // Kernels of few rows read scales of as many rows as their tiles have.
+  OpFoldResult rows = sizes[0];
+  if (auto shapes = step.shapes.getSwapped(); !shapes.empty()) {
+    int64_t most = shapes.back().rows;
+    rows = step.multiply(step.ceilDiv(step.value(rows), most), most);
+  }
+  TensorRef scales = step.workspace({rows, size(width / group)}, step.plan().getF32Type());
   codes.scales = CodeScales{scales.buffer, /*rows=*/1, group, ShapedType::kDynamic, width};
   return codes;
 }

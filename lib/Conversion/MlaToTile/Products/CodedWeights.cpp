@@ -169,32 +169,41 @@ Value ScaleTiles::tile(KernelBuilder &b, Value column, Value k, Value sum) const
   return isa<RankedTensorType>(result.getType()) ? result : b.splat(result, shape);
 }
 
-/// What the sum of a block of the depth is multiplied by: its rows' scales, where activations have
-/// them, times that of the weight's block; one of a whole row of the weight comes behind the sum.
+/// What the sum of a block of the depth is multiplied by: its tokens' scales, where activations
+/// have them, times that of the weight's block; one of a whole row of the weight comes behind the
+/// sum.
 Value ScaleTiles::factor(KernelBuilder &b, const Place &at, Value sum) const {
   if (!rowScales)
     return tile(b, at.column, at.k, sum);
   ArrayRef<int64_t> shape = cast<RankedTensorType>(sum.getType()).getShape();
+  int64_t count = weightsAreRows ? shape[1] : shape[0];
+  auto repeat = [&](Value ofTokens) {
+    return weightsAreRows ? b.broadcastRows(ofTokens, shape[0]) : b.broadcast(ofTokens, shape[1]);
+  };
   Value group = b.divNarrow(at.k, b.index(rowScales->columns));
   if (batchGroup)
     group = b.add(group, batchGroup);
-  Value view = b.view(rowBuffer, b.extent(group), {tokens}, {b.fixed(rowScales->countAcross())});
-  Value ofRows = b.load(view, at.row, {shape[0]});
+  // Columns first, there are scales for all of a tile's columns (makeCodedRows), whatever they are
+  // behind the tokens: no column there is stored.
+  Value view = b.view(rowBuffer, b.extent(group), {weightsAreRows ? b.fixed(count) : tokens},
+                      {b.fixed(rowScales->countAcross())});
+  Value ofTokens = b.load(view, at.row, {count});
   if (hasScalesOfRows() && isOfBlocks())
-    return b.mulf(b.broadcast(ofRows, shape[1]), tile(b, at.column, at.k, sum));
+    return b.mulf(repeat(ofTokens), tile(b, at.column, at.k, sum));
   if (!hasScalesOfRows()) {
     Value ofBlock = choose(b, at.column,
                            [&](const Source &source) { return load(b, source, at.column, at.k); });
-    ofRows = b.mulf(ofRows, b.splat(ofBlock, {shape[0]}));
+    ofTokens = b.mulf(ofTokens, b.splat(ofBlock, {count}));
   }
-  return b.broadcast(ofRows, shape[1]);
+  return repeat(ofTokens);
 }
 
 Value ScaleTiles::accumulate(KernelBuilder &b, const Place &at, Value sum,
                              llvm::function_ref<Value(Value)> multiply) const {
   if (!isOfBlocks() && !rowScales)
     return multiply(sum);
-  return b.addf(sum, b.mulf(multiply(b.like(sum, 0)), factor(b, at, sum)));
+  Value product = multiply(b.like(sum, 0));
+  return b.fma(product, factor(b, at, sum), sum);
 }
 
 Value ScaleTiles::finish(KernelBuilder &b, Value column, Value sum) const {

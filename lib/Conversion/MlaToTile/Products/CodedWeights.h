@@ -56,8 +56,8 @@ public:
   ScaleTiles(KernelBuilder &b, const Product &product, mlir::ValueRange buffers,
              mlir::OpFoldResult tokens, Value batch, bool weightsAreRows);
 
-  /// Where a sum lies in the product, and 128 of the depth; the row is asked for where activations
-  /// are codes.
+  /// Where a sum lies in the product, and 128 of the depth; the row (of tokens) is asked for where
+  /// activations are codes.
   struct Place {
     Value row, column, k;
   };

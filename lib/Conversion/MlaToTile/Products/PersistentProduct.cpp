@@ -437,42 +437,7 @@ void mlac::mla_to_tile::emitProductRanges(StepLowering &step, const Product &pro
 // Codes
 //===----------------------------------------------------------------------===//
 
-/// Tiles of the narrowest columns for at most `limit` rows: one product of 64 rows, or two.
-static void launchCodes(StepLowering &step, const Product &product, int64_t limit, int64_t parts) {
-  int64_t products = limit <= kRowsOfProduct ? 1 : kProducts;
-  PersistentKernel kernel(step, product, SwappedTile::kColumns, SwappedTile::kColumns, parts,
-                          products);
-  kernel.launch(step, step.constant(0), step.constant(kernel.countTiles()),
-                /*early=*/limit <= step.machine.tuning.earlyRows);
-}
-
-/// Versions for the numbers of rows in `limits`, then what `otherwise` launches; the last one takes
-/// all rows if nothing is left for more.
-static void emitCodes(StepLowering &step, const Product &product, ArrayRef<int64_t> limits,
-                      int64_t parts, llvm::function_ref<void()> otherwise) {
-  if (limits.empty())
-    return otherwise();
-  auto few = [&] { launchCodes(step, product, limits.front(), parts); };
-  if (limits.size() == 1 && !otherwise)
-    return few();
-  step.versionByRows(product.rows, limits.front(), few,
-                     [&] { emitCodes(step, product, limits.drop_front(), parts, otherwise); });
-}
-
-static std::array<int64_t, 3> getCodesLimits(const StepLowering &step) {
-  return {step.machine.tuning.earlyRows, kRowsOfProduct, kProductTileRows};
-}
-
-void mlac::mla_to_tile::emitCodedProduct(StepLowering &step, const Product &product,
-                                         int64_t moreThan) {
-  std::array<int64_t, 3> limits = getCodesLimits(step);
-  auto rest = ArrayRef(limits).drop_while([&](int64_t limit) { return limit <= moreThan; });
-  emitCodes(step, product, rest, /*parts=*/1, [&] {
-    [[maybe_unused]] bool isEmitted = emitPersistentProduct(step, product);
-    assert(isEmitted && "codes in whole tiles fit");
-  });
-}
-
-void mlac::mla_to_tile::emitCodedParts(StepLowering &step, const Product &product, int64_t parts) {
-  emitCodes(step, product, getCodesLimits(step), parts, nullptr);
+void mlac::mla_to_tile::emitCodedTile(StepLowering &step, const Product &product, int64_t parts) {
+  PersistentKernel kernel(step, product, SwappedTile::kColumns, SwappedTile::kColumns, parts);
+  kernel.launch(step, step.constant(0), step.constant(kernel.countTiles()));
 }

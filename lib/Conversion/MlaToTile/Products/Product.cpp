@@ -185,7 +185,7 @@ Value SwappedKernel::accumulateCodes(KernelBuilder &b, const Place &tokens, Valu
                                      LoadWeights load, const ScaleTiles &scales) {
   int64_t width = p.depth / parts, pair = 2 * depth;
   int64_t sums = width % pair == 0 && width > pair ? 2 : 1;
-  Value first = b.mul(b.programId(1), parts == 1 ? 0 : width);
+  Value first = b.mul(b.programId(1), parts == 1 ? 0 : width), none = b.index(0);
   SmallVector<Value> zeros(sums, b.constant({tileColumns(), rows}, 0));
   SmallVector<Value> totals =
       b.forBlocks(width, sums * depth, zeros, [&](Value block, ValueRange acc) {
@@ -193,7 +193,7 @@ Value SwappedKernel::accumulateCodes(KernelBuilder &b, const Place &tokens, Valu
         for (int64_t number = 0; number < sums; ++number) {
           Value k = b.add(parts == 1 ? block : b.add(first, block), number * depth);
           Value x = b.load(tokens.view, {tokens.row, b.add(tokens.column, k)}, {rows, depth});
-          next.push_back(scales.accumulate(b, {{}, column, k}, acc[number], [&](Value sum) {
+          next.push_back(scales.accumulate(b, {none, column, k}, acc[number], [&](Value sum) {
             return b.dot(load(column, k), x, sum, /*transposeRhs=*/true);
           }));
         }
@@ -283,7 +283,11 @@ static void emitSwapped(StepLowering &step, const Product &product,
                         llvm::function_ref<void()> otherwise) {
   if (shapes.empty())
     return otherwise();
-  auto few = [&] { SwappedKernel(step, product, shapes.front(), parts).launch(step); };
+  auto few = [&] {
+    if (product.lhs.scales && shapes.front().rows == kProductTileRows)
+      return emitCodedTile(step, product, parts);
+    SwappedKernel(step, product, shapes.front(), parts).launch(step);
+  };
   // The last shape takes all rows if nothing is left for more.
   if (shapes.size() == 1 && !otherwise)
     return few();
@@ -309,14 +313,12 @@ static bool takesCodes(StepLowering &step, const Product &product) {
 }
 
 void mlac::mla_to_tile::emitProduct(StepLowering &step, const Product &product, int64_t moreThan) {
-  if (product.lhs.scales && step.shapes.isProductPersistent)
-    return emitCodedProduct(step, product, moreThan);
-  bool isCoded = product.rhs.scales.has_value();
-  if (isCoded && !takesCodes(step, product))
+  bool isCoded = product.rhs.scales.has_value(), hasCodedRows = product.lhs.scales.has_value();
+  if (isCoded && !hasCodedRows && !takesCodes(step, product))
     return emitProduct(step, dequantiseWeights(step, product), moreThan);
   ProductKernel few(product, step.shapes.few), many(product, step.shapes.many);
   auto emitMany = [&] {
-    if (isCoded) // of many rows the products are what takes the time
+    if (isCoded && !hasCodedRows) // of many rows the products are what takes the time
       return emitProduct(step, dequantiseWeights(step, product),
                          step.shapes.getSwapped().back().rows);
     if (!emitPersistentProduct(step, product))
@@ -372,8 +374,6 @@ void mlac::mla_to_tile::emitPartialSums(StepLowering &step, const Product &produ
                                         const PartialSums &to) {
   Product partial = product;
   partial.out = to.matrices(product.columns);
-  if (product.lhs.scales)
-    return emitCodedParts(step, partial, to.count);
   emitSwapped(step, partial, step.shapes.getSwapped(), to.count, nullptr);
 }
 

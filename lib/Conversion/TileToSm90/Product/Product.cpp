@@ -18,6 +18,7 @@
 
 #include "mla/Dialect/KernelAttrs.h"
 #include "mla/Dialect/Sm90/Transforms/RegisterEstimate.h"
+#include "mla/Dialect/Sm90/Utils/Layout.h"
 #include "mla/Dialect/Tile/IR/MachineAttr.h"
 #include "mla/Dialect/Tile/Transforms/Passes.h"
 
@@ -35,7 +36,9 @@ static constexpr unsigned kMaxConsumers = 2;
 
 /// What a consumer's tiles may take of a thread's registers beside a second producer: a thread of
 /// four warpgroups has 128.
-static constexpr int64_t kMostRegistersOfTwoProducers = 128 - sm90::kAddressRegisters;
+static constexpr int64_t kRegistersOfFourRoles = 128;
+static constexpr int64_t kMostRegistersOfTwoProducers =
+    kRegistersOfFourRoles - sm90::kAddressRegisters;
 
 /// Shared memory kept for barriers and alignment.
 static constexpr int64_t kReservedBytes = 512;
@@ -60,6 +63,22 @@ bool product::Program::hasCodes() const {
 bool product::Program::turnsCodes() const {
   return llvm::any_of(
       dots, [](tile::DotOp dot) { return isOfCodes(dot.getLhs()) && !isOfCodes(dot.getRhs()); });
+}
+
+bool product::isOfColumns(Value vector) {
+  auto type = dyn_cast<RankedTensorType>(vector.getType());
+  if (!type || type.getRank() != 1)
+    return false;
+  return llvm::any_of(vector.getUsers(), [](Operation *user) {
+    if (auto repeated = dyn_cast<tile::BroadcastOp>(user))
+      return repeated.getDim() == 0;
+    return user->getNumResults() == 1 && isOfColumns(user->getResult(0));
+  });
+}
+
+Type product::convertProductType(Operation *op, Type type) {
+  bool isVector = op->getNumResults() == 1 && isOfColumns(op->getResult(0));
+  return isVector ? convertTransposedType(type) : convertRoleType(type);
 }
 
 /// Of a thread, for a tile that a warpgroup holds, by its type or as f32.
@@ -97,6 +116,23 @@ bool product::Program::overlapsProducts() const {
     return false;
   tile::DotOp dot = dots.front();
   return dots.size() > 1 || dot.getType().getDimSize(1) >= kOverlappedColumns;
+}
+
+bool product::Program::overlapsPromotions() const {
+  if (turnsCodes() || promotions.size() != dots.size())
+    return false;
+  tile::DotOp dot = dots.front();
+  int64_t sum = ::countRegisters(dot.getType());
+  // Scales of a tile's columns or rows; of both, and of each row and block, they are a tile.
+  auto factor = promotions.lookup(dot).factor.getDefiningOp<tile::BroadcastOp>();
+  int64_t scales = sum;
+  if (factor)
+    scales = isOfColumns(factor.getSource()) ? dot.getType().getDimSize(1) / sm90::kQuadLanes
+                                             : sm90::kFragmentRows;
+  // Of 124 by this count, in four roles, ptxas 13.0 spilled two.
+  constexpr int64_t spare = 8;
+  return 3 * sum + scales + sm90::kAddressRegisters + spare <=
+         (isTight() ? kConsumerRegisters : kRegistersOfFourRoles);
 }
 
 bool product::Program::isTight() const { return countRegisters() > kMostRegistersOfTwoProducers; }
@@ -185,22 +221,21 @@ template <typename Op> static Op getUser(Value value) {
 /// Products of codes that a loop adds up after a multiplication.
 std::string Matcher::findPromotions() {
   for (tile::DotOp dot : program.dots) {
-    auto scaled = getUser<arith::MulFOp>(dot.getResult());
-    auto add = scaled ? getUser<arith::AddFOp>(scaled.getResult()) : arith::AddFOp();
-    if (!isOfCodes(dot.getLhs()) || !add || !matchPattern(dot.getAcc(), m_AnyZeroFloat()))
+    auto add = getUser<math::FmaOp>(dot.getResult());
+    if (!isOfCodes(dot.getLhs()) || !add || add.getC() == dot.getResult() ||
+        !matchPattern(dot.getAcc(), m_AnyZeroFloat()))
       continue;
-    bool isFirst = scaled.getLhs() == dot.getResult();
-    Value carried = add.getLhs() == scaled.getResult() ? add.getRhs() : add.getLhs();
-    auto argument = dyn_cast<BlockArgument>(carried);
-    if (argument && argument.getOwner() == dot->getBlock())
-      program.promotions[dot] = {add, carried, isFirst ? scaled.getRhs() : scaled.getLhs()};
+    auto carried = dyn_cast<BlockArgument>(add.getC());
+    if (carried && carried.getOwner() == dot->getBlock())
+      program.promotions[dot] = {add, carried,
+                                 add.getA() == dot.getResult() ? add.getB() : add.getA()};
   }
   return "";
 }
 
 /// Two sums that are added to each other first of all.
 std::string Matcher::findJoint() {
-  if (!program.turnsCodes() || program.dots.size() != 2)
+  if (!program.hasCodes() || program.dots.size() != 2)
     return "";
   Value first = program.getSum(program.dots[0]), second = program.getSum(program.dots[1]);
   auto add = getUser<arith::AddFOp>(first);
@@ -350,7 +385,7 @@ std::string Matcher::checkOps() {
              isa<arith::ArithDialect, math::MathDialect>(op->getDialect());
     for (Value value : op->getResults()) {
       auto tile = dyn_cast<RankedTensorType>(value.getType());
-      if (tile && !isOperand(op)) // scales of rows are vectors
+      if (tile && !isOperand(op) && !isOfColumns(value)) // scales are vectors, too
         known &=
             (tile.getRank() == 2 || program.hasCodes()) && tile.getDimSize(0) == sm90::kTileRows;
     }
@@ -570,7 +605,7 @@ sm90::KernelOp mlac::buildProductSchedule(tile::KernelOp kernel, std::string &wh
     return {};
   ImplicitLocOpBuilder b(kernel.getLoc(), kernel.getOperation());
   auto result = createRoleKernel(b, kernel, program->loads.size() + program->dots.size());
-  LazyCloner cloner(b, [](Operation *, Type type) { return convertRoleType(type); });
+  LazyCloner cloner(b, convertProductType);
   cloner.map(kernel.getBody().getArguments(), result.getBody().getArguments());
   emitLaunchDependents(b, kernel);
   cloneScalars(cloner, kernel.getBody().front(), isScalar);

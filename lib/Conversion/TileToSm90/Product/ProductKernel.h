@@ -17,6 +17,7 @@
 #include "Common/RoleKernel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -29,9 +30,9 @@ struct Choice {
   mlir::SmallVector<mlir::tile::LoadOp, 4> loads;
 };
 
-/// A step's product that is multiplied by `factor` before it is added to what a loop carries.
+/// A step's product that is multiplied by `factor` and then added to what a loop carries.
 struct Promotion {
-  mlir::arith::AddFOp add;
+  mlir::math::FmaOp add;
   mlir::Value carried, factor;
 };
 
@@ -88,6 +89,8 @@ struct Program : RoleProgram {
   /// Whether a consumer has its next product in flight before it frees the stage of the
   /// one before.
   bool overlapsProducts() const;
+  /// The same of products that are promoted: two of them stand beside the sum.
+  bool overlapsPromotions() const;
 };
 
 /// Null, and in `why` the reason, for kernels that the schedule does not take.
@@ -95,6 +98,10 @@ std::optional<Program> matchProgram(mlir::tile::KernelOp kernel, std::string &wh
 
 inline bool isTile(mlir::Value value) { return mlir::isa<mlir::RankedTensorType>(value.getType()); }
 bool isOfCodes(mlir::Value tile);
+/// Whether a vector has an element for each column of a tile: it is repeated over the rows.
+bool isOfColumns(mlir::Value vector);
+/// The type in a role of what `op` makes as `type`.
+mlir::Type convertProductType(mlir::Operation *op, mlir::Type type);
 /// The operand as a choice; of one load if it is no arith.select. Null loads: no load.
 Choice getChoice(mlir::Value operand);
 /// Index arithmetic and views: every role has its own.

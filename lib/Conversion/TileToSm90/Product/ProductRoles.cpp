@@ -20,13 +20,15 @@ using namespace mlir;
 using namespace mlac;
 using namespace mlac::product;
 
+/// Steps whose products are promoted one behind the other before none is in flight.
+static constexpr int64_t kPromotedSteps = 2;
+
 namespace {
 class Role {
 public:
   Role(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
        const LazyCloner &cloner)
-      : b(b), program(program), entry(entry),
-        cloner(cloner, [](Operation *, Type type) { return convertRoleType(type); }) {}
+      : b(b), program(program), entry(entry), cloner(cloner, convertProductType) {}
   virtual ~Role() = default;
 
   void run() {
@@ -104,9 +106,19 @@ private:
   void emitFor(scf::ForOp loop) override;
   void emitSteps(scf::ForOp loop);
   SmallVector<Value> emitStep(ValueRange values);
+  /// A sum, the product in flight that is to be added, and the stages that this reads.
+  struct Promoted {
+    Value sum, product;
+    SmallVector<Value> used;
+  };
+  void emitPromotedLoop(scf::ForOp loop);
+  Value emitPromotedSteps(scf::ForOp loop, Value place, int64_t count, Value sum);
+  Promoted startPromoted(Value sum);
+  Promoted turnPromoted(scf::ForOp loop, Value place, const Promoted &last);
+  Value loadFactorAt(scf::ForOp loop, Value place);
   void awaitStage();
   Value startProduct(Value acc);
-  Value finishProduct(Value acc);
+  Value finishProduct(Value acc, int32_t pending = 0);
   void turnAndMultiply(tile::DotOp dot);
   Value loadFactor(tile::DotOp dot);
   void addProduct(tile::DotOp dot, Value product, Value factor);
@@ -273,8 +285,9 @@ Value Consumer::startProduct(Value acc) {
   return next;
 }
 
-Value Consumer::finishProduct(Value acc) {
-  return sm90::WgmmaWaitOp::create(b, acc.getType(), /*pending=*/0, acc).getResult(0);
+/// `pending`: products that may stay in flight.
+Value Consumer::finishProduct(Value acc, int32_t pending) {
+  return sm90::WgmmaWaitOp::create(b, acc.getType(), pending, acc).getResult(0);
 }
 
 void Consumer::release(ValueRange used, unsigned firstRing) {
@@ -329,9 +342,8 @@ void Consumer::addProduct(tile::DotOp dot, Value product, Value factor) {
   if (!factor)
     return cloner.map(dot.getResult(), product);
   const Promotion &promotion = program.promotions.find(dot)->second;
-  Value scaled = arith::MulFOp::create(b, product, factor);
-  Value sum = arith::AddFOp::create(b, cloner.get(promotion.carried), scaled);
-  cloner.map(arith::AddFOp(promotion.add).getResult(), sum);
+  Value sum = math::FmaOp::create(b, product, factor, cloner.get(promotion.carried));
+  cloner.map(math::FmaOp(promotion.add).getResult(), sum);
 }
 
 /// The first consumer gets the second one's sum.
@@ -358,8 +370,11 @@ void Consumer::advanceAll() {
 
 void Consumer::emitFor(scf::ForOp loop) {
   bool isOverDepth = loop.getBody() == program.dots[index]->getBlock();
-  if (isOverDepth && loop.getNumResults() != 0 && program.overlapsProducts())
+  bool carries = isOverDepth && loop.getNumResults() != 0;
+  if (carries && program.overlapsProducts())
     return emitSteps(loop);
+  if (carries && program.overlapsPromotions())
+    return emitPromotedLoop(loop);
   Role::emitFor(loop);
 }
 
@@ -404,6 +419,79 @@ void Consumer::emitSteps(scf::ForOp loop) {
   release(all.drop_front().drop_back(stages.size()));
 }
 
+Value Consumer::loadFactorAt(scf::ForOp loop, Value place) {
+  LazyCloner::Scope scope(cloner);
+  cloner.map(loop.getInductionVar(), place);
+  return loadFactor(program.dots[index]);
+}
+
+/// Into a product of its own, beside the sum.
+Consumer::Promoted Consumer::startPromoted(Value sum) {
+  SmallVector<Value> used = stages;
+  Value product = startProduct(cloner.get(tile::DotOp(program.dots[index]).getAcc()));
+  advanceAll();
+  return {sum, product, used};
+}
+
+/// The next product starts; the one of the step at `place` ends, frees its stage and is added.
+Consumer::Promoted Consumer::turnPromoted(scf::ForOp loop, Value place, const Promoted &last) {
+  Value factor = loadFactorAt(loop, place);
+  Promoted next = startPromoted(last.sum);
+  Value product = finishProduct(last.product, /*pending=*/1);
+  release(last.used);
+  next.sum = math::FmaOp::create(b, product, factor, last.sum);
+  return next;
+}
+
+/// `count` steps from the one at `place` on; none is in flight at their end.
+Value Consumer::emitPromotedSteps(scf::ForOp loop, Value place, int64_t count, Value sum) {
+  int64_t step = *getConstantIntValue(loop.getStep());
+  auto placeOf = [&](int64_t number) -> Value {
+    return arith::AddIOp::create(b, place, arith::ConstantIndexOp::create(b, number * step));
+  };
+  Promoted last = startPromoted(sum);
+  for (int64_t number = 0; number + 1 < count; ++number)
+    last = turnPromoted(loop, placeOf(number), last);
+  Value factor = loadFactorAt(loop, placeOf(count - 1));
+  Value product = finishProduct(last.product);
+  release(last.used);
+  return math::FmaOp::create(b, product, factor, last.sum);
+}
+
+/// As above, of products that are scaled before they are added, several steps at a time: ptxas
+/// serialises the products of a loop that reads one which is in flight across its end.
+///
+///     start 0 | start 1, end 0, add 0 | start 2, end 1, add 1 | start 3, ... | end 3, add 3
+void Consumer::emitPromotedLoop(scf::ForOp loop) {
+  unsigned number = cast<BlockArgument>(program.getCarried(program.dots[index])).getArgNumber() - 1;
+  int64_t first = *getConstantIntValue(loop.getLowerBound()),
+          step = *getConstantIntValue(loop.getStep()),
+          steps = llvm::divideCeil(*getConstantIntValue(loop.getUpperBound()) - first, step),
+          rest = steps % kPromotedSteps;
+  auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, value); };
+  Value sum = cloner.get(loop.getInitArgs()[number]), end = constant(first + (steps - rest) * step);
+  if (steps != rest) {
+    SmallVector<Value> values{sum};
+    values.append(stages);
+    auto result =
+        scf::ForOp::create(b, constant(first), end, constant(kPromotedSteps * step), values);
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToEnd(result.getBody());
+      stages = llvm::to_vector(ValueRange(result.getRegionIterArgs()).drop_front());
+      values = {emitPromotedSteps(loop, result.getInductionVar(), kPromotedSteps,
+                                  result.getRegionIterArgs().front())};
+      values.append(stages);
+      scf::YieldOp::create(b, values);
+    }
+    sum = result.getResult(0);
+    stages = llvm::to_vector(ValueRange(result.getResults()).drop_front());
+  }
+  if (rest != 0)
+    sum = emitPromotedSteps(loop, end, rest, sum);
+  cloner.map(loop.getResult(number), sum);
+}
+
 void Consumer::store(tile::StoreOp op) {
   auto staging = entry.staging.find(op);
   if (staging != entry.staging.end())
@@ -443,7 +531,7 @@ void Consumer::emit(Operation *op) {
   if (!program.members[index].contains(op))
     return;
   if (auto load = dyn_cast<tile::LoadOp>(op)) {
-    Value loaded = sm90::LoadOp::create(b, convertRoleType(load.getType()),
+    Value loaded = sm90::LoadOp::create(b, convertProductType(load, load.getType()),
                                         cloner.get(load.getView()), cloner.get(load.getOffsets()),
                                         arePaired(load.getView(), load.getOffsets().back()));
     return cloner.map(load.getResult(), loaded);
