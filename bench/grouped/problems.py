@@ -139,11 +139,12 @@ def rows():
         for queries in (2, 4, 8, 16):
             kernel = Kernel(heads, kv, 128, 64, 0, queries)
             yield from (decodes(kernel, *shape) for shape in ((16, 4096), (1, 32768), (64, 4096)))
-    # The last four are shapes that nobody tuned for.
+    # The last six are shapes that nobody tuned for.
     for heads, kv, dim, page, queries in (
             (64, 8, 128, 64, 1), (32, 8, 128, 64, 1), (64, 8, 128, 16, 1), (64, 8, 128, 64, 4),
             (64, 8, 128, 64, 8), (8, 1, 128, 64, 1), (32, 32, 128, 64, 1),
-            (40, 8, 128, 32, 1), (28, 4, 128, 64, 1), (16, 16, 64, 64, 1), (24, 8, 256, 64, 1)):
+            (40, 8, 128, 32, 1), (28, 4, 128, 64, 1), (16, 16, 64, 64, 1), (24, 8, 256, 64, 1),
+            (64, 8, 64, 64, 1), (96, 8, 128, 64, 1)):
         kernel = Kernel(heads, kv, dim, page, 0, queries, 1)
         yield from (decodes(kernel, *shape) for shape in
                     ((1, 4096), (16, 4096), (64, 4096), (1, 32768), (16, 32768)))
