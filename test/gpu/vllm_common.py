@@ -59,13 +59,14 @@ def result_of(text):
     return json.loads(lines[-1][len("RESULT "):]) if lines else None
 
 
-def layer_file(fields):
+def layer_file(fields, codes=False):
     """What the package of a model's whole layer is called among prepared ones."""
-    return f"layer-{fields['hidden_size']}-{fields['num_attention_heads']}.mlac"
+    end = "-codes" if codes else ""
+    return f"layer-{fields['hidden_size']}-{fields['num_attention_heads']}{end}.mlac"
 
 
-def environment_of_layers(options, fields):
+def environment_of_layers(options, fields, codes=False):
     """Where an engine of whole layers finds its package; without prepared ones it compiles it."""
     if not options.prepared:
         return {}
-    return {"MLAC_VLLM_PACKAGE": str(options.prepared.resolve() / layer_file(fields))}
+    return {"MLAC_VLLM_PACKAGE": str(options.prepared.resolve() / layer_file(fields, codes))}

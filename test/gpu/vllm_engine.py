@@ -71,10 +71,11 @@ def build(options):
 
     for shape in shapes():
         package_for(shape, "sm_90a")
-    for fields in (SMALL, *map(large, HEADS)):
+    for fields, codes in ((SMALL, "none"), *((large(heads), codes) for heads in HEADS
+                                             for codes in ("none", "both"))):
         layer_package(transformers.DeepseekV3Config(**fields).to_dict(),
                       fields["num_attention_heads"], "sm_90a", dtype="bf16", block_size=64,
-                      output=options.directory / layer_file(fields))
+                      codes=codes, output=options.directory / layer_file(fields, codes != "none"))
     return 0
 
 
@@ -361,6 +362,8 @@ def main():
         place.add_argument("--heads", type=int, nargs="*", default=HEADS,
                            help="of the models that are timed")
         place.add_argument("--no-check", action="store_true", help="time alone")
+        place.add_argument("--codes", action="store_true",
+                           help="time checkpoints whose projections are e4m3 codes")
         place.add_argument("--only", nargs="*", default=[], help="these engines")
         place.add_argument("--tensor-parallel", type=int, default=1, metavar="N",
                            help="engines of N GPUs, with context parallelism, too")

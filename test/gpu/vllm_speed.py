@@ -25,26 +25,47 @@ RUNS = 5  # of prompts in a turn
 # Back ends of decodes and of prompts, and whether mlac is the whole layer.
 ENGINES = {"mlac": (*OURS, False), "mlac, whole": (*OURS, True), "FLASHMLA": (*THEIRS, False),
            "FLASH_ATTN_MLA": ("FLASH_ATTN_MLA", "FLASH_ATTN", False)}
+# The same of checkpoints whose projections around attention are e4m3 codes (--codes): mlac keeps
+# them, or copies them to 16 bits.
+BITS = "mlac, whole, 16 bits"
+ENGINES_OF_CODES = {"mlac, whole": (*OURS, True), BITS: (*OURS, True), "mlac": (*OURS, False),
+                    "FLASHMLA": (*THEIRS, False)}
 
 
 def large(heads, fields=LARGE):
     return {**fields, "num_attention_heads": heads, "num_key_value_heads": heads}
 
 
-def job_for(folder, heads, kind, parallel, fields=LARGE):
+def engines_of(options):
+    return ENGINES_OF_CODES if options.codes else ENGINES
+
+
+def quantised(layers):
+    """The configuration's part of codes: of the projections around attention alone."""
+    others = [f"model.layers.{layer}.mlp.{part}_proj" for layer in range(layers)
+              for part in ("gate", "up", "down")]
+    return {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic",
+            "weight_block_size": [128, 128], "modules_to_not_convert": ["lm_head", *others]}
+
+
+def job_for(folder, heads, kind, parallel, fields=LARGE, codes=False):
     """An engine of large layers, whose configuration is written to a folder."""
-    backend, prefill, is_whole = ENGINES[kind]
+    backend, prefill, is_whole = (ENGINES_OF_CODES if codes else ENGINES)[kind]
     config = {**large(heads, fields), "architectures": ["DeepseekV3ForCausalLM"],
               "model_type": "deepseek_v3", "torch_dtype": "bfloat16"}
     layers = fields["num_hidden_layers"]
-    place = folder / f"large-{heads}-{layers}"
+    if codes:
+        config["quantization_config"] = quantised(layers)
+    whole = {"additional_config": {**WHOLE["additional_config"],
+                                   **({"mlac_codes": "none"} if kind == BITS else {})}}
+    place = folder / f"large-{heads}-{layers}{'-codes' if codes else ''}"
     place.mkdir(exist_ok=True)
     (place / "config.json").write_text(json.dumps(config))
     blocks = max(BATCHES) * (CONTEXT // 64 + 10) + (1200 if fields is LARGE else 0)
     longest = LONGEST if fields is LARGE else CONTEXT + 640
     return {"kind": "speed", "model": str(place), "backend": backend, "prefill": prefill,
             "parallel": parallel,
-            "options": {**(WHOLE if is_whole else {}),
+            "options": {**(whole if is_whole else {}),
                         "max_num_seqs": max(BATCHES), "max_num_batched_tokens": CHUNK,
                         "block_size": 64, "max_model_len": longest, "load_format": "dummy",
                         "kv_cache_memory_bytes": blocks * 64 * 576 * 2 * layers,
@@ -58,8 +79,11 @@ class Server:
 
     def __init__(self, options, folder, heads, kind, fields=LARGE, waits=False):
         self.name = kind
-        job = {**job_for(folder, heads, kind, options.tensor_parallel, fields), "waits": waits}
-        environment = environment_of_layers(options, large(heads)) if ENGINES[kind][2] else {}
+        job = {**job_for(folder, heads, kind, options.tensor_parallel, fields, options.codes),
+               "waits": waits}
+        keeps = options.codes and kind != BITS
+        environment = (environment_of_layers(options, large(heads), keeps)
+                       if engines_of(options)[kind][2] else {})
         name = f"speed-{kind.replace(', ', '-')}-{heads}-{fields['num_hidden_layers']}.log"
         self.log = open((options.logs or folder) / name, "w")
         self.ranks = [subprocess.Popen(words, text=True, env=given, stdin=subprocess.PIPE,
@@ -113,7 +137,8 @@ def time_heads(options, folder, heads, keep):
     """Calls keep(what, engine, answer) with every answer of the engines of a model."""
     begin = time.monotonic()
     # Packages of whole layers are prepared for one GPU.
-    kinds = [kind for kind in ENGINES if options.tensor_parallel == 1 or not ENGINES[kind][2]]
+    kinds = [kind for kind, (*_, is_whole) in engines_of(options).items()
+             if options.tensor_parallel == 1 or not is_whole]
     everyone = [Server(options, folder, heads, kind) for kind in kinds]
     servers = [server for server in everyone if server.read()]
     print(f"[{time.monotonic() - begin:5.1f} s] {heads} heads: up are "
@@ -150,7 +175,8 @@ def time_heads(options, folder, heads, keep):
 def time_depth(options, folder, heads, keep):
     """Calls keep(what, engine, answer) with the answers of each engine, one after another."""
     begin = time.monotonic()
-    servers = [Server(options, folder, heads, kind, DEEP, waits=True) for kind in ENGINES]
+    servers = [Server(options, folder, heads, kind, DEEP, waits=True)
+               for kind in engines_of(options)]
     for server in servers:
         if not server.ask(what="start"):
             continue
@@ -165,10 +191,10 @@ def time_depth(options, folder, heads, keep):
               f"layers: {server.name} done", flush=True)
 
 
-def depth_table(heads, found):
+def depth_table(heads, found, engines):
     """Lines of a table: steps, and tokens a second of all requests together."""
-    yield f"| {heads} heads, {DEEP['num_hidden_layers']} layers | " + " | ".join(ENGINES) + " |"
-    yield "|---" * (len(ENGINES) + 1) + "|"
+    yield f"| {heads} heads, {DEEP['num_hidden_layers']} layers | " + " | ".join(engines) + " |"
+    yield "|---" * (len(engines) + 1) + "|"
     for what, answers in found.items():
         batch, cells = int(what.split()[-1]), {}
         for engine, rows in answers.items():
@@ -176,14 +202,13 @@ def depth_table(heads, found):
                                  for part in ("step", "graph", "plan"))
             cells[engine] = (f"{batch / step * 1e3:.0f} tokens/s, step {step:.2f} ms, graph "
                              f"{graph:.2f}, plan {plan:.3f}")
-        yield f"| batch {batch} | " + " | ".join(cells.get(kind, "-") for kind in ENGINES) + " |"
+        yield f"| batch {batch} | " + " | ".join(cells.get(kind, "-") for kind in engines) + " |"
 
 
-def table_of(heads, found):
+def table_of(heads, found, engines):
     """Lines of a table from {what: {engine: [answers]}}: what each engine took, and how many times
     as long as ours. Steps wait for the host where it takes longer than their graph, so that they are
     those of the turn with the fastest host; prompts have no graph, but kernels, which may overlap."""
-    engines = list(ENGINES)
     yield f"| {heads} heads | " + " | ".join(engines) + " |"
     yield "|---" * (len(engines) + 1) + "|"
 
@@ -223,7 +248,7 @@ def measure(options, folder, take=time_heads, table=table_of, name="speed"):
                 (options.logs / f"{name}.json").write_text(json.dumps(raw))
 
         take(options, folder, heads, keep)
-        print("\n".join(table(heads, found)), flush=True)
+        print("\n".join(table(heads, found, list(engines_of(options)))), flush=True)
 
 
 def measure_depth(options, folder):

@@ -110,6 +110,23 @@ def spread(scales, weight):
     return scales.repeat_interleave(BLOCK, 0)[:rows].repeat_interleave(BLOCK, 1)[:, :columns]
 
 
+def quantise(module, arguments):
+    """What a projection reads as codes with a scale for 128 columns of a token, in their place."""
+    import torch
+
+    groups = arguments[0].unflatten(-1, (-1, BLOCK))
+    scales = groups.abs().amax(-1, keepdim=True).clamp(min=448e-12) / 448
+    return ((groups / scales).to(torch.float8_e4m3fn).float() * scales).flatten(-2)
+
+
+def save_codes_of_both(model, folder):
+    """The same, with activations that are codes where mlac keeps those of a weight."""
+    save_codes(model, folder)
+    for name, module in model.named_modules():
+        if "self_attn" in name and name.endswith(("q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "o_proj")):
+            module.register_forward_pre_hook(quantise)
+
+
 def save_codes(model, folder):
     """Saves a model whose projections around attention are codes, which it computes with from now on."""
     import safetensors.torch
@@ -274,11 +291,18 @@ class EngineTest(unittest.TestCase):
 
     def test_whole_layers_of_codes(self):
         # kv_a_proj_with_mqa has 320 rows: its last block of scales is of 64.
+        # Without an option activations are codes, too, as they are for vLLM's own products.
         model = self.model + "-codes"
-        wanted = make_model(model, save=save_codes, hidden_size=128, q_lora_rank=128)
-        self.assertEqual(self.generate([PROMPTS], "layers", model=model,
-                                       environment={"VLLM_CPU_CODES": "1"},
-                                       additional_config={"mlac_layers": "whole"}), [wanted])
+        fields = {"hidden_size": 128, "q_lora_rank": 128, "qk_nope_head_dim": 64}
+        plain = make_model(model, save=save_codes, **fields)
+        both = make_model(model + "-both", save=save_codes_of_both, **fields)
+        self.assertNotEqual(plain, both, "codes of activations decide no token")
+        for given, kept, wanted in (({}, "both", both), ({"mlac_codes": "weights"}, "weights", plain),
+                                    ({"mlac_codes": "none"}, "none", plain)):
+            with self.subTest(kept):
+                self.assertEqual(
+                    self.generate([PROMPTS], "layers", model=model, environment={"VLLM_CPU_CODES": "1"},
+                                  additional_config={"mlac_layers": "whole", **given}), [wanted])
 
     def test_whole_layers_in_a_compiled_model(self):
         # Each is an operator of torch's; what is beside them is traced once.
@@ -327,6 +351,8 @@ class EngineTest(unittest.TestCase):
         for options, reason in (
                 ({"additional_config": {"mlac_layers": "all"}},
                  "mlac_layers: expected attention or whole, got 'all'"),
+                ({"additional_config": {"mlac_layers": "whole", "mlac_codes": "e4m3"}},
+                 "mlac_codes: expected both or weights or none, got 'e4m3'"),
                 ({"additional_config": {"mlac_layers": "whole"}, "kv_cache_dtype": "fp8"},
                  "mlac.vllm: whole layers: kv_cache_dtype: expected auto or bfloat16, got fp8")):
             done = self.start([PROMPTS], options, "layers")

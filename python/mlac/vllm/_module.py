@@ -197,15 +197,24 @@ def package_for(shape: Shape, target: str, output: str | os.PathLike[str] | None
 
 
 def layer_package(config: Mapping[str, Any], heads: int, target: str, *, dtype: str,
-                  block_size: int, output: str | os.PathLike[str] | None = None) -> Package:
+                  block_size: int, codes: str = "none",
+                  output: str | os.PathLike[str] | None = None) -> Package:
     """Compiles a layer of a Hugging Face configuration (a dict) with a rank's heads; `output` keeps
-    it (MLAC_VLLM_PACKAGE names it then)."""
+    it (MLAC_VLLM_PACKAGE names it then). codes: "weights" has products of e4m3 codes in blocks of
+    128 x 128, "both" of such weights and of activations that become codes (mla-compile's
+    --keep-codes), "none" of 16-bit weights, whatever the configuration says."""
     local = {**config, **{name: heads for name in _HEADS if name in config}}
+    local.pop("quantization_config", None)
+    # vLLM's modules say what their weights are, however a checkpoint stores them.
+    weights: dict[str, Any] = {"dequantised_weights": True}
+    if codes != "none":
+        local["quantization_config"] = {"quant_method": "fp8", "fmt": "e4m3",
+                                        "activation_scheme": "dynamic",
+                                        "weight_block_size": [128, 128]}
+        weights = {"keep_codes": codes}
     rope = config.get("rope_parameters") or {}
     if rope.get("rope_type") == "deepseek_yarn":  # vLLM's models rename it in place
         local["rope_parameters"] = {**rope, "rope_type": "yarn"}
     text = json.dumps(local, default=str)  # types of torch, which JSON has not
-    # vLLM's modules say what their weights are, however a checkpoint stores them.
     return compile_package(json.loads(text), target=target, functions=["prefill", "decode"],
-                           dtype=dtype, page_size=block_size, dequantised_weights=True,
-                           output=output)
+                           dtype=dtype, page_size=block_size, output=output, **weights)

@@ -20,11 +20,13 @@ from ._module import layer_package
 
 
 def load_layer(config: Mapping[str, Any], heads: int, target: str, *, dtype: str, block_size: int,
-               scale: float) -> Package:
-    """The package of a layer: compiled, or the one that MLAC_VLLM_PACKAGE names."""
+               scale: float, codes: str = "none") -> Package:
+    """The package of a layer: compiled, or the one that MLAC_VLLM_PACKAGE names. codes: what its
+    products keep (layer_package)."""
     path = os.environ.get(PACKAGE_VARIABLE)
     package = (Package(path) if path is not None else
-               layer_package(config, heads, target, dtype=dtype, block_size=block_size))
+               layer_package(config, heads, target, dtype=dtype, block_size=block_size,
+                             codes=codes))
     info = package.info
     model, pool = info["model"], info["pools"][0]
     sizes = ("hidden_size", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
@@ -50,7 +52,10 @@ class Layers(Steps):
         super().__init__(package, layer_names, device, max_num_requests, max_num_tokens,
                          max_seq_len)
         self._positions = torch.zeros(max_num_tokens, dtype=torch.int64, device=device)
-        self.weight_names = [weight["name"] for weight in package.info["weights"]]
+        suffix = ".weight_scale_inv"
+        # Weights that are codes, by their modules.
+        self.coded = [weight["name"].removesuffix(suffix) for weight in package.info["weights"]
+                      if weight["name"].endswith(suffix)]
 
     def bind_weights(self, layer_name: str, weights: Mapping[str, torch.Tensor]) -> None:
         """A layer's weights; copied."""

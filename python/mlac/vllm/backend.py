@@ -67,6 +67,12 @@ class Metadata(MLACommonMetadata[DecodeMetadata]):
                 self.layers.run(plan, layer_name, hidden[begin:end], output[begin:end])
 
 
+def _common_codes(layers: Sequence[Any]) -> str:
+    """What the products of whole layers keep: of all layers, which share a package."""
+    kept = {layer.mlac_codes() for layer in layers}
+    return str(kept.pop()) if len(kept) == 1 else "none"
+
+
 class Builder(MLACommonMetadataBuilder[Metadata]):
     """Plans each step once, for all layers."""
 
@@ -126,12 +132,13 @@ class Builder(MLACommonMetadataBuilder[Metadata]):
         package = load_layer(config.model_config.hf_text_config.to_dict(), first.impl.num_heads,
                              target_of(self.device), dtype=DTYPES[dtype],
                              block_size=self.kv_cache_spec.block_size,
-                             scale=float(first.impl.scale))
+                             scale=float(first.impl.scale),
+                             codes=_common_codes(self._attention))
         self._whole = layers = Layers(
             package, layer_names, self.device, scheduler.max_num_seqs,
             scheduler.max_num_batched_tokens, config.model_config.max_model_len)
         for name, layer in zip(layer_names, self._attention):
-            layers.bind_weights(name, layer.mlac_weights(dtype))
+            layers.bind_weights(name, layer.mlac_weights(dtype, layers.coded))
         return layers
 
     def build_for_cudagraph_capture(self, common_attn_metadata: Any) -> Metadata:

@@ -12,6 +12,7 @@ The cache, its blocks and the plan of each step remain those of the attention ba
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -29,6 +30,11 @@ from vllm.model_executor.layers.quantization.utils.quant_utils import (
 
 OPTION = "mlac_layers"  # of additional_config
 CHOICES = ("attention", "whole")
+# What projections of whole layers multiply, where a checkpoint has e4m3 codes by block: codes of
+# weights and of activations, as vLLM's own do; codes of weights alone; 16-bit copies.
+CODES_OPTION = "mlac_codes"
+CODES_CHOICES = ("both", "weights", "none")
+BLOCK = 128  # rows and columns of a weight that have one scale
 # Whose modules have the weights of checkpoints: others may scale them while loading.
 MODELS = ("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2")
 
@@ -66,6 +72,16 @@ def is_whole(config: VllmConfig) -> bool:
     return bool(given == "whole")
 
 
+def codes_choice(config: VllmConfig) -> str:
+    """What an engine asks for; where it asks for nothing, what vLLM does."""
+    options: Any = config.additional_config or {}
+    given: str = options.get(CODES_OPTION, CODES_CHOICES[0])
+    if given not in CODES_CHOICES:
+        raise ValueError(f"additional_config: {CODES_OPTION}: expected "
+                         f"{' or '.join(CODES_CHOICES)}, got {given!r}")
+    return given
+
+
 def reasons_against(layer: Any, config: VllmConfig) -> list[str]:
     """Why mlac cannot be a whole layer of an engine."""
     backend = getattr(config.attention_config.backend, "name", None)
@@ -84,6 +100,20 @@ def reasons_against(layer: Any, config: VllmConfig) -> list[str]:
         "speculative decoding is not served": config.speculative_config is not None,
     }
     return [reason for reason, is_true in checks.items() if is_true]
+
+
+def _codes(linear: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """A linear layer's weight as codes [out, in] and f32 scales [out / 128, in / 128], rounded up;
+    None where it is stored or scaled in another way. DeepGEMM's scales of Hopper are these."""
+    codes: torch.Tensor | None = getattr(linear, "weight", None)
+    scales: torch.Tensor | None = getattr(linear, "weight_scale_inv", None)
+    block = getattr(linear, "weight_block_size", None)
+    if codes is None or scales is None or block is None or list(block) != [BLOCK, BLOCK]:
+        return None
+    blocks = tuple(-(-size // BLOCK) for size in codes.shape)
+    if codes.dtype != torch.float8_e4m3fn or scales.dtype != torch.float32 or scales.shape != blocks:
+        return None
+    return codes, scales
 
 
 def _dequantised(linear: Any, dtype: torch.dtype) -> torch.Tensor:
@@ -133,27 +163,50 @@ class Layer(MultiHeadLatentAttentionWrapper):
         self._is_compiled = bool(config.compilation_config.mode)
         cut_at_layers(config.compilation_config)
         self._ranks = get_tensor_model_parallel_world_size()
-        attention: Any = self.mla_attn
-        attention.mlac_weights = self.weights  # where the back end finds them
+        self._codes_choice = codes_choice(config)
+        attention: Any = self.mla_attn  # where the back end finds them
+        attention.mlac_weights, attention.mlac_codes = self.weights, self.kept_codes
 
-    def weights(self, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-        """By their names in checkpoints: a rank's parts of them."""
-        named: dict[str, Any] = {"kv_b_proj": self.kv_b_proj, "o_proj": self.o_proj}
-        norms: dict[str, Any] = {"kv_a_layernorm": self.kv_a_layernorm}
-        found = {}
+    def _linears(self) -> dict[str, Any]:
+        """By the names of their weights in checkpoints; two are one in vLLM."""
+        named = {"kv_b_proj": self.kv_b_proj, "o_proj": self.o_proj}
         if self.q_lora_rank is None:
-            named |= {"q_proj": self.q_proj, "kv_a_proj_with_mqa": self.kv_a_proj_with_mqa}
-        else:
-            named |= {"q_b_proj": self.q_b_proj}
+            return named | {"q_proj": self.q_proj, "kv_a_proj_with_mqa": self.kv_a_proj_with_mqa}
+        return named | {"q_b_proj": self.q_b_proj, "q_a_proj": self.fused_qkv_a_proj,
+                        "kv_a_proj_with_mqa": self.fused_qkv_a_proj}
+
+    def kept_codes(self) -> str:
+        """What products of this layer multiply, of CODES_CHOICES: codes where all weights have
+        them."""
+        rank = self.q_lora_rank
+        are_apart = rank is None or rank % BLOCK == 0  # no block is of both fused weights
+        has_codes = are_apart and all(_codes(linear) for linear in self._linears().values())
+        return self._codes_choice if has_codes else "none"
+
+    def weights(self, dtype: torch.dtype, coded: Collection[str] = ()) -> dict[str, torch.Tensor]:
+        """By their names in checkpoints: a rank's parts of them. coded: those that stay codes, for
+        which there are scales, NAME.weight_scale_inv, too."""
+        norms: dict[str, Any] = {"kv_a_layernorm": self.kv_a_layernorm}
+        rows = {}  # of weights that vLLM has fused
+        if self.q_lora_rank is not None:
             norms |= {"q_a_layernorm": self.q_a_layernorm}
-            both = _dequantised(self.fused_qkv_a_proj, dtype)
-            found["q_a_proj.weight"] = both[:self.q_lora_rank]
-            found["kv_a_proj_with_mqa.weight"] = both[self.q_lora_rank:]
-        found |= {f"{name}.weight": norm.weight.to(dtype) for name, norm in norms.items()}
-        found |= {f"{name}.weight": _dequantised(linear, dtype) for name, linear in named.items()}
-        for name, linear in named.items():
+            rows = {"q_a_proj": slice(self.q_lora_rank),
+                    "kv_a_proj_with_mqa": slice(self.q_lora_rank, None)}
+        found = {f"{name}.weight": norm.weight.to(dtype) for name, norm in norms.items()}
+        for name, linear in self._linears().items():
             if getattr(linear, "bias", None) is not None:
                 raise ValueError(f"mlac.vllm: whole layers: {self.prefix}.{name} has a bias")
+            part = rows.get(name, slice(None))
+            pair = _codes(linear) if name in coded else None
+            if pair is None and name in coded:
+                raise ValueError(f"mlac.vllm: whole layers: {self.prefix}.{name}: the package has "
+                                 f"codes in blocks of {BLOCK}, the model's weight is none")
+            if pair is None:
+                found[f"{name}.weight"] = _dequantised(linear, dtype)[part]
+                continue
+            blocks = slice(*(None if row is None else row // BLOCK
+                             for row in (part.start, part.stop)))
+            found |= {f"{name}.weight": pair[0][part], f"{name}.weight_scale_inv": pair[1][blocks]}
         return found
 
     def forward(self, positions: torch.Tensor, hidden_states: torch.Tensor,

@@ -17,8 +17,6 @@
 #include "Product/ProductKernel.h"
 
 #include "mla/Dialect/KernelAttrs.h"
-#include "mla/Dialect/Sm90/Transforms/RegisterEstimate.h"
-#include "mla/Dialect/Sm90/Utils/Layout.h"
 #include "mla/Dialect/Tile/IR/MachineAttr.h"
 #include "mla/Dialect/Tile/Transforms/Passes.h"
 
@@ -34,139 +32,12 @@ using namespace mlac::product;
 /// Consumers: two with 64x256 accumulators leave a producer registers.
 static constexpr unsigned kMaxConsumers = 2;
 
-/// What a consumer's tiles may take of a thread's registers beside a second producer: a thread of
-/// four warpgroups has 128.
-static constexpr int64_t kRegistersOfFourRoles = 128;
-static constexpr int64_t kMostRegistersOfTwoProducers =
-    kRegistersOfFourRoles - sm90::kAddressRegisters;
-
 /// Shared memory kept for barriers and alignment.
 static constexpr int64_t kReservedBytes = 512;
-
-/// Registers of a thread, where consumers hold 64x256 accumulators: three warpgroups
-/// are launched with 168 each, 504 in all (docs/design.md).
-static constexpr int32_t kProducerRegisters = 40, kConsumerRegisters = 232;
 
 /// The same where there are two producers and two consumers, who turn codes into operands.
 static constexpr int32_t kCodesConsumerRegisters = 216;
 static constexpr int64_t kCodesRoles = 4;
-
-bool product::isOfCodes(Value tile) {
-  auto type = dyn_cast<RankedTensorType>(tile.getType());
-  return type && isa<Float8E4M3FNType>(type.getElementType());
-}
-
-bool product::Program::hasCodes() const {
-  return llvm::any_of(dots, [](tile::DotOp dot) { return isOfCodes(dot.getLhs()); });
-}
-
-bool product::Program::turnsCodes() const {
-  return llvm::any_of(
-      dots, [](tile::DotOp dot) { return isOfCodes(dot.getLhs()) && !isOfCodes(dot.getRhs()); });
-}
-
-bool product::isOfColumns(Value vector) {
-  auto type = dyn_cast<RankedTensorType>(vector.getType());
-  if (!type || type.getRank() != 1)
-    return false;
-  return llvm::any_of(vector.getUsers(), [](Operation *user) {
-    if (auto repeated = dyn_cast<tile::BroadcastOp>(user))
-      return repeated.getDim() == 0;
-    return user->getNumResults() == 1 && isOfColumns(user->getResult(0));
-  });
-}
-
-Type product::convertProductType(Operation *op, Type type) {
-  bool isVector = op->getNumResults() == 1 && isOfColumns(op->getResult(0));
-  return isVector ? convertTransposedType(type) : convertRoleType(type);
-}
-
-/// Of a thread, for a tile that a warpgroup holds, by its type or as f32.
-static int64_t countRegisters(Type tile, bool isWide = false) {
-  constexpr int64_t bits = 32;
-  auto type = cast<RankedTensorType>(tile);
-  return llvm::divideCeil(type.getNumElements() * (isWide ? bits : type.getElementTypeBitWidth()),
-                          bits * sm90::kWarpgroupThreads);
-}
-
-int64_t product::Program::countRegisters() const {
-  int64_t most = 0;
-  for (auto [dot, ops] : llvm::zip_equal(dots, members)) {
-    int64_t sum = ::countRegisters(tile::DotOp(dot).getAcc().getType()), loaded = 0;
-    bool isPromoted = !turnsCodes() && promotions.contains(dot);
-    // All of it arrives before any of it is added; with one step, nothing keeps LLVM from widening
-    // it ahead of the product.
-    bool hasOneStep = getSum(dot) == tile::DotOp(dot).getResult();
-    for (Operation *op : ops)
-      if (isa<tile::LoadOp>(op))
-        loaded = std::max(loaded, ::countRegisters(op->getResult(0).getType(), hasOneStep));
-    most = std::max(most, sum + (isPromoted ? std::max(sum, loaded) : loaded));
-  }
-  return most;
-}
-
-/// From so many columns of a result on what a product takes is more than what its stage, freed one
-/// step later, costs the copies: 64 x 64 tiles take 142 ns a step for 200, 64 x 128 183 for 262
-/// (one H100); with 16 columns parts of a depth, which are few steps, take 3 to 7 % more
-/// (docs/lab/products.md).
-static constexpr int64_t kOverlappedColumns = 64;
-
-bool product::Program::overlapsProducts() const {
-  if (turnsCodes() || !promotions.empty())
-    return false;
-  tile::DotOp dot = dots.front();
-  return dots.size() > 1 || dot.getType().getDimSize(1) >= kOverlappedColumns;
-}
-
-bool product::Program::overlapsPromotions() const {
-  if (turnsCodes() || promotions.size() != dots.size())
-    return false;
-  tile::DotOp dot = dots.front();
-  int64_t sum = ::countRegisters(dot.getType());
-  // Scales of a tile's columns or rows; of both, and of each row and block, they are a tile.
-  auto factor = promotions.lookup(dot).factor.getDefiningOp<tile::BroadcastOp>();
-  int64_t scales = sum;
-  if (factor)
-    scales = isOfColumns(factor.getSource()) ? dot.getType().getDimSize(1) / sm90::kQuadLanes
-                                             : sm90::kFragmentRows;
-  // Of 124 by this count, in four roles, ptxas 13.0 spilled two.
-  constexpr int64_t spare = 8;
-  return 3 * sum + scales + sm90::kAddressRegisters + spare <=
-         (isTight() ? kConsumerRegisters : kRegistersOfFourRoles);
-}
-
-bool product::Program::isTight() const { return countRegisters() > kMostRegistersOfTwoProducers; }
-
-Value product::Program::getSum(tile::DotOp dot) const {
-  auto loop = dyn_cast<scf::ForOp>(dot->getParentOp());
-  if (!loop || loop.getNumResults() == 0)
-    return dot.getResult();
-  return loop.getResult(cast<BlockArgument>(getCarried(dot)).getArgNumber() - 1);
-}
-
-sm90::SmemType product::getStagingType(tile::StoreOp store) {
-  auto type = cast<RankedTensorType>(store.getValue().getType());
-  SmallVector<int64_t, 2> shape(type.getShape());
-  if (store.getTransposed())
-    std::swap(shape[0], shape[1]);
-  return getSharedType(shape, type.getElementType());
-}
-
-Choice product::getChoice(Value operand) {
-  Choice choice;
-  while (auto select = operand.getDefiningOp<arith::SelectOp>()) {
-    choice.conditions.push_back(select.getCondition());
-    choice.loads.push_back(select.getTrueValue().getDefiningOp<tile::LoadOp>());
-    operand = select.getFalseValue();
-  }
-  choice.loads.push_back(operand.getDefiningOp<tile::LoadOp>());
-  return choice;
-}
-
-bool product::isScalar(Operation *op) {
-  return op->getNumRegions() == 0 && op->getNumResults() != 0 && !isa<memref::LoadOp>(op) &&
-         llvm::none_of(op->getOperands(), isTile) && llvm::none_of(op->getResults(), isTile);
-}
 
 //===----------------------------------------------------------------------===//
 // Recognition

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Product.cpp recognises the program and makes the entry; ProductRoles.cpp walks the
-// program once for each role.
+// Product.cpp recognises the program and makes the entry, ProductProgram.cpp answers what it takes;
+// ProductRoles.cpp walks it once for each role.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,6 +22,10 @@
 #include "llvm/ADT/DenseSet.h"
 
 namespace mlac::product {
+
+/// Registers of a thread, where consumers hold 64x256 accumulators: three warpgroups
+/// are launched with 168 each, 504 in all (docs/design.md).
+inline constexpr int32_t kProducerRegisters = 40, kConsumerRegisters = 232;
 
 /// An operand that is one of several loads, by conditions that all threads share: the first whose
 /// condition holds, else the last.
