@@ -164,6 +164,8 @@ class Layer(MultiHeadLatentAttentionWrapper):
         cut_at_layers(config.compilation_config)
         self._ranks = get_tensor_model_parallel_world_size()
         self._codes_choice = codes_choice(config)
+        # Random numbers, half of which are below 0, as no scale is.
+        self._is_dummy = config.load_config.load_format == "dummy"
         attention: Any = self.mla_attn  # where the back end finds them
         attention.mlac_weights, attention.mlac_codes = self.weights, self.kept_codes
 
@@ -206,7 +208,8 @@ class Layer(MultiHeadLatentAttentionWrapper):
                 continue
             blocks = slice(*(None if row is None else row // BLOCK
                              for row in (part.start, part.stop)))
-            found |= {f"{name}.weight": pair[0][part], f"{name}.weight_scale_inv": pair[1][blocks]}
+            scales = pair[1].abs() if self._is_dummy else pair[1]
+            found |= {f"{name}.weight": pair[0][part], f"{name}.weight_scale_inv": scales[blocks]}
         return found
 
     def forward(self, positions: torch.Tensor, hidden_states: torch.Tensor,
