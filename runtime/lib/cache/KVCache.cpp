@@ -19,9 +19,6 @@
 
 using namespace mlac::runtime;
 
-static constexpr uint64_t kIndexBits = 24, kGenerationBits = 24;
-static constexpr uint64_t kIndexMask = (1 << kIndexBits) - 1;
-static constexpr uint64_t kGenerationMask = (1 << kGenerationBits) - 1;
 static constexpr uint64_t kCacheMask = 0xffff;
 
 // Upper limits: generous, and small enough that their products stay in int64.
@@ -111,8 +108,9 @@ KVCache::KVCache(std::vector<PoolSpec> specs, int64_t maxSeqLen, std::string for
   int64_t numPages = 0;
   for (const PoolSpec &spec : specs_) {
     pools.emplace_back(spec.numPages);
-    pageShifts.push_back(std::countr_zero(static_cast<uint64_t>(spec.pageRows)));
+    byPage.emplace_back(spec.pageRows);
     numPages += spec.numPages;
+    hasWindows_ |= spec.isWindow();
   }
   // Every copy holds a page of its own until it is done.
   copies_.reserve(static_cast<size_t>(numPages));
@@ -135,18 +133,9 @@ Status KVCache::setWatermark(size_t pool, int64_t numPages) {
   return Status();
 }
 
-int64_t KVCache::pagesOf(size_t pool, int64_t tokens) const {
-  return entryOf(pool, rowsOf(pool, tokens) + specs_[pool].pageRows - 1);
-}
-
 //===----------------------------------------------------------------------===//
 // Sequences
 //===----------------------------------------------------------------------===//
-
-mla_sequence KVCache::idOf(uint64_t index) const {
-  return cacheId << (kIndexBits + kGenerationBits) |
-         uint64_t(sequences[index].generation) << kIndexBits | index;
-}
 
 /// A dead sequence with room for its longest tables; it is last in freeIndices.
 Status KVCache::allocateSequence(uint64_t &index) {
@@ -179,13 +168,6 @@ Status KVCache::create(mla_sequence &id) {
   return Status();
 }
 
-const Sequence *KVCache::findLive(mla_sequence id) const {
-  uint64_t index = id & kIndexMask;
-  return index < sequences.size() && sequences[index].isLive && idOf(index) == id
-             ? &sequences[index]
-             : nullptr;
-}
-
 Status KVCache::locate(mla_sequence id, uint64_t &index) const {
   index = id & kIndexMask;
   uint64_t generation = id >> kIndexBits & kGenerationMask;
@@ -198,17 +180,15 @@ Status KVCache::locate(mla_sequence id, uint64_t &index) const {
 }
 
 Status KVCache::find(mla_sequence id, Sequence *&sequence) {
+  sequence = findLive(id);
   uint64_t index;
-  MLAC_RETURN_IF_ERROR(locate(id, index));
-  sequence = &sequences[index];
-  return Status();
+  return sequence ? Status() : locate(id, index);
 }
 
 Status KVCache::find(mla_sequence id, const Sequence *&sequence) const {
+  sequence = findLive(id);
   uint64_t index;
-  MLAC_RETURN_IF_ERROR(locate(id, index));
-  sequence = &sequences[index];
-  return Status();
+  return sequence ? Status() : locate(id, index);
 }
 
 std::vector<mla_sequence> KVCache::ids() const {
@@ -247,22 +227,6 @@ Status KVCache::free(mla_sequence id) {
 //===----------------------------------------------------------------------===//
 // Growing
 //===----------------------------------------------------------------------===//
-
-/// Whether the first new row would go to a page that others read.
-bool KVCache::needsCopy(size_t pool, const Sequence &sequence, int64_t numTokens) const {
-  int64_t rows = rowsOf(pool, sequence.length);
-  if (rowsOf(pool, numTokens) <= rows)
-    return false;
-  auto entry = static_cast<size_t>(entryOf(pool, rows));
-  const std::vector<int32_t> &table = sequence.table(pool);
-  return entry < table.size() && !pools[pool].isPrivate(table[entry]);
-}
-
-int64_t KVCache::missingPages(size_t pool, const Sequence &sequence, int64_t numTokens) const {
-  int64_t have = static_cast<int64_t>(sequence.table(pool).size());
-  return std::max<int64_t>(0, pagesOf(pool, numTokens) - have) +
-         needsCopy(pool, sequence, numTokens);
-}
 
 /// `isFirst`: for sequences that have no page yet, which leave the watermark.
 bool KVCache::hasPages(size_t pool, int64_t count, bool isFirst) {
@@ -393,6 +357,8 @@ int64_t KVCache::firstInWindow(size_t pool, int64_t position) const {
 }
 
 void KVCache::leaveWindows(Sequence &sequence, int64_t position) {
+  if (!hasWindows_)
+    return;
   for (size_t pool = 0; pool < specs_.size(); ++pool) {
     if (!specs_[pool].isWindow())
       continue;

@@ -45,11 +45,14 @@
 #ifndef MLAC_RUNTIME_KVCACHE_H
 #define MLAC_RUNTIME_KVCACHE_H
 
+#include "base/Divider.h"
 #include "base/Status.h"
 #include "cache/PrefixIndex.h"
 
+#include <algorithm>
 #include <atomic>
 #include <shared_mutex>
+#include <utility>
 
 namespace mlac::runtime {
 
@@ -67,11 +70,8 @@ struct PoolSpec {
 };
 
 struct Sequence {
-  std::vector<int32_t> pages;               // of pool 0
-  std::vector<std::vector<int32_t>> others; // of pools 1 ...
-  /// Pages at the front of each pool's table that have left its window; their
-  /// entries are kGivenBack.
-  std::vector<int64_t> numGivenBack;
+  // What every step reads of every sequence: a cache line.
+  std::vector<int32_t> pages; // of pool 0
   int64_t length = 0;
   uint32_t generation = 1;
   bool isLive = false;
@@ -82,6 +82,11 @@ struct Sequence {
   /// Changes of the tables other than pages appended to them: entries replaced
   /// or taken away. Tells BlockTable which rows to compare.
   uint64_t edits = 0;
+
+  std::vector<std::vector<int32_t>> others; // of pools 1 ...
+  /// Pages at the front of each pool's table that have left its window; their
+  /// entries are kGivenBack.
+  std::vector<int64_t> numGivenBack;
   /// Published blocks, all of them at the front, and the last of them.
   int64_t numBlocks = 0;
   int32_t lastBlock = PrefixIndex::kNone;
@@ -141,18 +146,36 @@ public:
   Status find(mla_sequence id, Sequence *&sequence);
   Status find(mla_sequence id, const Sequence *&sequence) const;
   /// The sequence, or null; cheap also if there is none.
-  const Sequence *findLive(mla_sequence id) const;
+  const Sequence *findLive(mla_sequence id) const {
+    uint64_t index = id & kIndexMask;
+    return index < sequences.size() && sequences[index].isLive && idOf(index) == id
+               ? &sequences[index]
+               : nullptr;
+  }
+  Sequence *findLive(mla_sequence id) {
+    return const_cast<Sequence *>(std::as_const(*this).findLive(id));
+  }
   /// Ids of all live sequences by ascending index.
   std::vector<mla_sequence> ids() const;
 
   /// Entries of a table with the rows of so many tokens.
-  int64_t pagesOf(size_t pool, int64_t tokens) const;
+  int64_t pagesOf(size_t pool, int64_t tokens) const {
+    return byPage[pool].up(rowsOf(pool, tokens));
+  }
   /// Pages of pool 0 that `sequence` lacks to hold `numTokens`, counting the one
   /// for a copy of a shared last page.
   int64_t missingPages(const Sequence &sequence, int64_t numTokens) const {
-    return missingPages(0, sequence, numTokens);
+    auto have = static_cast<int64_t>(sequence.pages.size());
+    int64_t entry = byPage[0](sequence.length); // a row is a token
+    bool isShared = numTokens > sequence.length && entry < have &&
+                    !pools[0].isPrivate(sequence.pages[static_cast<size_t>(entry)]);
+    return std::max<int64_t>(0, byPage[0].up(numTokens) - have) + isShared;
   }
-  int64_t missingPages(size_t pool, const Sequence &sequence, int64_t numTokens) const;
+  int64_t missingPages(size_t pool, const Sequence &sequence, int64_t numTokens) const {
+    int64_t have = static_cast<int64_t>(sequence.table(pool).size());
+    return std::max<int64_t>(0, pagesOf(pool, numTokens) - have) +
+           needsCopy(pool, sequence, numTokens);
+  }
   /// Makes room for `numTokens` in total, all of it writable; all or nothing.
   /// The watermark is the caller's business.
   Status reserve(Sequence &sequence, int64_t numTokens);
@@ -175,6 +198,8 @@ public:
   void leaveWindows(Sequence &sequence, int64_t position);
   /// Pages of a pool that leaveWindows would make free.
   int64_t countLeaving(size_t pool, const Sequence &sequence, int64_t position) const;
+  /// Whether there is anything to leave.
+  bool hasWindows() const { return hasWindows_; }
   /// Gives back the first `entries` of a pool's table, as if a window had left them behind.
   void giveBack(size_t pool, Sequence &sequence, int64_t entries);
 
@@ -225,19 +250,31 @@ public:
 private:
   friend class CacheSnapshot;
 
+  // Of ids.
+  static constexpr uint64_t kIndexBits = 24, kGenerationBits = 24;
+  static constexpr uint64_t kIndexMask = (1 << kIndexBits) - 1;
+  static constexpr uint64_t kGenerationMask = (1 << kGenerationBits) - 1;
+
   int64_t rowsOf(size_t pool, int64_t tokens) const {
     int64_t tokensPerRow = specs_[pool].tokensPerRow;
     return tokensPerRow == 1 ? tokens : tokens / tokensPerRow;
   }
   /// Entry of the table with row `row`.
-  int64_t entryOf(size_t pool, int64_t row) const {
-    int64_t pageRows = specs_[pool].pageRows;
-    // Nearly all page sizes: a division costs as much as all the rest.
-    return (pageRows & (pageRows - 1)) == 0 ? row >> pageShifts[pool] : row / pageRows;
+  int64_t entryOf(size_t pool, int64_t row) const { return byPage[pool](row); }
+  /// Whether the first new row would go to a page that others read.
+  bool needsCopy(size_t pool, const Sequence &sequence, int64_t numTokens) const {
+    int64_t rows = rowsOf(pool, sequence.length);
+    if (rowsOf(pool, numTokens) <= rows)
+      return false;
+    auto entry = static_cast<size_t>(entryOf(pool, rows));
+    const std::vector<int32_t> &table = sequence.table(pool);
+    return entry < table.size() && !pools[pool].isPrivate(table[entry]);
   }
-  bool needsCopy(size_t pool, const Sequence &sequence, int64_t numTokens) const;
   Status allocateSequence(uint64_t &index);
-  mla_sequence idOf(uint64_t index) const;
+  mla_sequence idOf(uint64_t index) const {
+    return cacheId << (kIndexBits + kGenerationBits) |
+           uint64_t(sequences[index].generation) << kIndexBits | index;
+  }
   Status locate(mla_sequence id, uint64_t &index) const;
   bool hasPages(size_t pool, int64_t count, bool isFirst);
   Status reserve(Sequence &sequence, int64_t numTokens, bool mindsWatermark);
@@ -276,8 +313,9 @@ private:
   std::vector<PoolSpec> specs_;
   std::string format_;
   int64_t maxSeqLen_;
+  bool hasWindows_ = false;
   std::vector<PagePool> pools;
-  std::vector<int> pageShifts;      // log2 of page sizes that are powers of two
+  std::vector<Divider> byPage;      // rows of a page
   std::vector<size_t> blockOffsets; // where a pool's pages start in a block; and the end
   PrefixIndex index_;
   uint64_t cacheId;

@@ -14,7 +14,6 @@
 #include "step/Planners.h"
 
 #include <algorithm>
-#include <numeric>
 
 using namespace mlac::runtime;
 
@@ -22,30 +21,31 @@ using namespace mlac::runtime;
 // Taking a batch
 //===----------------------------------------------------------------------===//
 
-static Status addRequest(StepState &state, KVCache &cache, mla_sequence id, int32_t queryLen) {
+/// Why `sequence` with so many new tokens is refused. Named once already: by this batch.
+static Status refuse(const StepState &state, KVCache &cache, mla_sequence id, int32_t queryLen) {
   Sequence *sequence;
   MLAC_RETURN_IF_ERROR(cache.find(id, sequence));
   if (sequence->lastStep == state.step)
     return error(MLA_INVALID_ARGUMENT, "sequence ", id, " occurs twice in the batch");
   if (queryLen < 0)
     return error(MLA_INVALID_ARGUMENT, "query length ", queryLen, " is negative");
-  if (sequence->length + queryLen > state.limits.maxSeqLen)
-    return error(MLA_INVALID_ARGUMENT, "seq_len ", sequence->length, " + ", queryLen,
-                 " is over max_seq_len = ", state.limits.maxSeqLen,
-                 " (positions of the rope table, pages of the block table)");
-  sequence->lastStep = state.step;
+  return error(MLA_INVALID_ARGUMENT, "seq_len ", sequence->length, " + ", queryLen,
+               " is over max_seq_len = ", state.limits.maxSeqLen,
+               " (positions of the rope table, pages of the block table)");
+}
+
+/// Pages that the sequence lacks of the pools behind the first. What the windows leave behind
+/// is given back before pages are taken.
+static int64_t countMissing(StepState &state, const KVCache &cache, const Sequence &sequence,
+                            int64_t seqLen) {
   int64_t missing = 0;
-  for (size_t pool = 0; pool < state.limits.numPools(); ++pool) {
-    int64_t ofPool = cache.missingPages(pool, *sequence, sequence->length + queryLen);
+  for (size_t pool = 1; pool < state.limits.numPools(); ++pool) {
+    int64_t ofPool = cache.missingPages(pool, sequence, seqLen);
     missing += ofPool;
-    // What the windows leave behind is given back before pages are taken.
-    state.missingPages[pool] += ofPool - cache.countLeaving(pool, *sequence, sequence->length);
-    if (pool > 0)
-      state.oldPages.push_back(sequence->table(pool).size());
+    state.missingPages[pool] += ofPool - cache.countLeaving(pool, sequence, sequence.length);
+    state.oldPages.push_back(sequence.table(pool).size());
   }
-  state.requests.push_back(
-      {id, sequence, queryLen, sequence->length, missing, sequence->pages.size()});
-  return Status();
+  return missing;
 }
 
 Status mlac::runtime::takeBatch(StepState &state, KVCache &cache, const mla_batch &batch) {
@@ -54,14 +54,26 @@ Status mlac::runtime::takeBatch(StepState &state, KVCache &cache, const mla_batc
   if (!batch.sequences || !batch.query_lens)
     return error(MLA_INVALID_ARGUMENT, "batch without ",
                  batch.sequences ? "query_lens" : "sequences");
-  state.step = nextStep();
-  int64_t numTokens = 0;
+  int64_t numTokens = 0, missingOfFirst = 0, maxSeqLen = state.limits.maxSeqLen;
+  uint64_t step = state.step = nextStep();
+  bool hasOthers = state.limits.numPools() > 1;
   for (int64_t i = 0; i < batch.num_requests; ++i) {
-    Status status = addRequest(state, cache, batch.sequences[i], batch.query_lens[i]);
-    if (!status.isOk())
-      return status.in(concat("request ", i));
-    numTokens += state.requests.back().queryLen;
+    mla_sequence id = batch.sequences[i];
+    int32_t queryLen = batch.query_lens[i];
+    Sequence *sequence = cache.findLive(id);
+    if (!sequence || sequence->lastStep == step || queryLen < 0 ||
+        sequence->length + queryLen > maxSeqLen)
+      return refuse(state, cache, id, queryLen).in(concat("request ", i));
+    sequence->lastStep = step;
+    int64_t length = sequence->length;
+    int64_t missing = cache.missingPages(*sequence, length + queryLen);
+    missingOfFirst += missing;
+    if (hasOthers)
+      missing += countMissing(state, cache, *sequence, length + queryLen);
+    state.requests.push_back({id, sequence, queryLen, length, missing, sequence->pages.size()});
+    numTokens += queryLen;
   }
+  state.missingPages[0] = missingOfFirst;
   return checkNumTokens(state.limits, numTokens);
 }
 
@@ -108,17 +120,25 @@ Status mlac::runtime::measureBatch(StepState &state, const StepDemand &) {
   auto numRequests = static_cast<int64_t>(state.requests.size());
   for (size_t pool = 0; pool < state.limits.numPools(); ++pool)
     state.dim(ofPool(Dim::MaxBlocksPerRequest, pool)) = state.tableColumns[pool];
-  state.dim(Dim::NumRequests) = numRequests;
+  int64_t tokens = 0, maxQuery = 0, maxSeq = 0, maxContext = 0, contexts = 0, pairs = 0, having = 0;
   for (const StepRequest &request : state.requests) {
     int64_t query = request.queryLen, context = request.contextLen;
-    state.dim(Dim::NumTokens) += query;
-    state.raise(Dim::MaxQueryLen, query);
-    state.raise(Dim::MaxSeqLen, request.seqLen());
-    state.raise(Dim::MaxContextLen, context);
-    state.dim(Dim::TotalContextLen) += context;
-    state.dim(Dim::AttendedPairs) += query * context + query * (query + 1) / 2;
-    state.dim(Dim::NumContextRequests) += context > 0;
+    tokens += query;
+    maxQuery = std::max(maxQuery, query);
+    maxSeq = std::max(maxSeq, query + context);
+    maxContext = std::max(maxContext, context);
+    contexts += context;
+    pairs += query * context + query * (query + 1) / 2;
+    having += context > 0;
   }
+  state.dim(Dim::NumRequests) = numRequests;
+  state.dim(Dim::NumTokens) = tokens;
+  state.dim(Dim::MaxQueryLen) = maxQuery;
+  state.dim(Dim::MaxSeqLen) = maxSeq;
+  state.dim(Dim::MaxContextLen) = maxContext;
+  state.dim(Dim::TotalContextLen) = contexts;
+  state.dim(Dim::AttendedPairs) = pairs;
+  state.dim(Dim::NumContextRequests) = having;
   if (state.isOnDevice())
     setDeviceDims(state);
   state.placeRun(0, numRequests, numRequests, 0);
@@ -138,11 +158,6 @@ void mlac::runtime::countBatch(const DimValues &dims, const WorkSizes &, ArraySi
     elements(sizes, ofTokens) = tokens;
 }
 
-/// Page of a sequence that holds `position`. Nearly all sizes are powers of two.
-static int64_t pageOf(const StepState &state, int64_t position) {
-  return state.pageShift >= 0 ? position >> state.pageShift : position / state.limits.pageSize;
-}
-
 /// `used(request)`: its pages, without those reserved beyond seq_len, which stay hidden.
 template <typename Used>
 static void showBlocks(const StepState &state, DeviceMirror &mirror, TableRows &rows, Used used) {
@@ -157,22 +172,29 @@ static void showBlocks(const StepState &state, DeviceMirror &mirror, TableRows &
   }
 }
 
-static void fillRequests(const StepState &state, const StepMemory &memory) {
-  fillStarts(state, Metadata::QueryStartLoc, state.places, memory);
+/// Of requests and of their tokens.
+static void fillLengths(const StepState &state, const StepMemory &memory) {
   int32_t *seqLens = arrayOf<int32_t>(state, Metadata::SeqLens, memory).data();
   int32_t *contexts = arrayOf<int32_t>(state, Metadata::ContextLens, memory).data();
-  for (const StepPlace &place : state.places) {
-    *seqLens++ = static_cast<int32_t>(place.seqLen());
-    *contexts++ = static_cast<int32_t>(place.contextLen());
+  std::span positions = arrayOf<int64_t>(state, Metadata::Positions, memory);
+  std::span owners = arrayOf<int32_t>(state, Metadata::ReqIdPerToken, memory);
+  if (state.isPadded()) { // rows of no request
+    std::ranges::fill(positions, 0);
+    std::ranges::fill(owners, 0);
   }
-}
-
-/// The slots of a place's tokens, behind each other from `slots` on.
-static void fillSlots(const StepState &state, const StepPlace &place, int64_t *slots) {
-  std::span<const int32_t> pages = place.request->pages();
-  for (int64_t position = place.contextLen(); position < place.seqLen(); ++position) {
-    int64_t entry = pageOf(state, position);
-    *slots++ = position + (pages[static_cast<size_t>(entry)] - entry) * state.limits.pageSize;
+  bool hasPositions = !state.isOnDevice(); // else the caller has them
+  for (size_t i = 0; i < state.places.size(); ++i) {
+    const StepPlace &place = state.places[i];
+    int64_t context = place.contextLen(), end = place.seqLen();
+    seqLens[i] = static_cast<int32_t>(end);
+    contexts[i] = static_cast<int32_t>(context);
+    int64_t *position = positions.data() + place.firstRow;
+    int32_t *owner = owners.data() + place.firstRow;
+    for (int64_t value = context; value < end; ++value) {
+      *owner++ = static_cast<int32_t>(i);
+      if (hasPositions)
+        *position++ = value;
+    }
   }
 }
 
@@ -196,46 +218,39 @@ static void fillPoolSlots(const StepState &state, size_t pool, const StepMemory 
   }
 }
 
-static void fillTokens(const StepState &state, const StepMemory &memory) {
+/// The slots of the first pool, which has a row of every token.
+static void fillSlots(const StepState &state, const StepMemory &memory) {
   std::span slots = arrayOf<int64_t>(state, Metadata::SlotMapping, memory);
-  std::span positions = arrayOf<int64_t>(state, Metadata::Positions, memory);
-  std::span owners = arrayOf<int32_t>(state, Metadata::ReqIdPerToken, memory);
-  if (state.isPadded()) { // rows of no request
+  if (state.isPadded()) // rows of no request
     std::ranges::fill(slots, -1);
-    std::ranges::fill(positions, 0);
-    std::ranges::fill(owners, 0);
-  }
-  std::span<const int64_t> given = state.givenSlots;
-  for (size_t i = 0; i < state.places.size(); ++i) {
-    const StepPlace &place = state.places[i];
-    auto count = static_cast<size_t>(place.queryLen());
-    if (count == 0)
+  const int64_t *given = state.hasSequences() ? nullptr : state.givenSlots.data();
+  for (const StepPlace &place : state.places) {
+    if (place.queryLen() == 0)
       continue;
-    std::fill_n(owners.begin() + place.firstRow, count, static_cast<int32_t>(i));
-    if (state.isOnDevice())
-      continue; // the caller has the others
-    std::iota(positions.begin() + place.firstRow,
-              positions.begin() + place.firstRow + place.queryLen(), place.contextLen());
-    if (state.hasDeviceTables)
-      continue;
-    if (state.hasSequences()) {
-      fillSlots(state, place, slots.data() + place.firstRow);
+    int64_t *to = slots.data() + place.firstRow;
+    if (given) {
+      std::copy_n(given, place.queryLen(), to);
+      given += place.queryLen();
       continue;
     }
-    std::ranges::copy(given.first(count), slots.begin() + place.firstRow);
-    given = given.subspan(count);
+    const int32_t *pages = place.request->sequence->pages.data();
+    for (int64_t position = place.contextLen(); position < place.seqLen(); ++position) {
+      int64_t entry = state.byPage(position);
+      *to++ = position + (pages[entry] - entry) * state.limits.pageSize;
+    }
   }
 }
 
 void mlac::runtime::fillBatch(const StepState &state, const StepMemory &memory) {
-  if (!state.hasDeviceTables)
-    showBlocks(state, memory.mirror, memory.rows[0], [&](const StepRequest &request) {
-      int64_t used = pageOf(state, request.seqLen() + state.limits.pageSize - 1);
-      return request.pages().first(static_cast<size_t>(used));
-    });
-  fillRequests(state, memory);
-  fillTokens(state, memory);
-  for (size_t pool = 1; pool < state.limits.numPools() && !state.hasDeviceTables; ++pool) {
+  fillStarts(state, Metadata::QueryStartLoc, state.places, memory);
+  fillLengths(state, memory);
+  if (state.hasDeviceTables)
+    return;
+  showBlocks(state, memory.mirror, memory.rows[0], [&](const StepRequest &request) {
+    return request.pages().first(static_cast<size_t>(state.byPage.up(request.seqLen())));
+  });
+  fillSlots(state, memory);
+  for (size_t pool = 1; pool < state.limits.numPools(); ++pool) {
     showBlocks(state, memory.mirror, memory.rows[pool],
                [&](const StepRequest &request) { return state.pagesOf(request, pool); });
     fillPoolSlots(state, pool, memory);

@@ -100,8 +100,9 @@ static void takePages(const StepState &state, KVCache &cache) {
     return;
   // The step's first query still sees the window behind its position; a step that is undone starts
   // there again.
-  for (const StepRequest &request : state.requests)
-    cache.leaveWindows(*request.sequence, request.contextLen);
+  if (cache.hasWindows())
+    for (const StepRequest &request : state.requests)
+      cache.leaveWindows(*request.sequence, request.contextLen);
   for (const StepRequest &request : state.requests) {
     if (request.missingPages > 0)
       (void)cache.reserve(*request.sequence, request.seqLen());

@@ -12,14 +12,10 @@
 #include "step/StepBounds.h"
 
 #include <atomic>
-#include <bit>
 
 using namespace mlac::runtime;
 
-StepState::StepState(const StepLimits &limits)
-    : limits(limits), pageShift(std::has_single_bit(static_cast<uint64_t>(limits.pageSize))
-                                    ? std::countr_zero(static_cast<uint64_t>(limits.pageSize))
-                                    : -1) {
+StepState::StepState(const StepLimits &limits) : limits(limits), byPage(limits.pageSize) {
   requests.reserve(limits.maxRequests);
   places.reserve(limits.maxRequests);
   contextLens.reserve(limits.maxRequests);
@@ -75,10 +71,11 @@ mla_batch_split StepState::splitAt(int64_t decodeThreshold) const {
 }
 
 void StepState::placeRun(int64_t first, int64_t count, int64_t room, int64_t row) {
+  const StepRequest *request = requests.data() + first, *end = request + count;
   for (int64_t i = 0; i < room; ++i) {
-    const StepRequest *request = i < count ? &requests[static_cast<size_t>(first + i)] : nullptr;
-    places.push_back({request, row});
-    row += places.back().queryLen();
+    bool isTaken = request < end;
+    places.push_back({isTaken ? request : nullptr, row});
+    row += isTaken ? request++->queryLen : 0;
   }
 }
 

@@ -73,7 +73,7 @@ struct StepState {
   void clear();
 
   StepLimits limits;
-  int pageShift; // of pageSize, -1 if it is no power of two
+  Divider byPage; // of limits.pageSize
 
   // The batch (takeBatch, takeTableBatch, takeDeviceBatch).
   std::vector<StepRequest> requests;

@@ -55,11 +55,12 @@ static WorkLimits boundsOf(const StepState &state) {
 
 Status mlac::runtime::measureWork(StepState &state, const StepDemand &demand) {
   const WorkParams &params = *demand.function.work;
-  state.workRequests.clear();
-  for (const StepPlace &place : state.workPlaces())
-    state.workRequests.push_back({static_cast<int32_t>(place.seqLen()),
-                                  static_cast<int32_t>(place.firstRow),
-                                  static_cast<int32_t>(place.queryLen())});
+  StepPlaces places = state.workPlaces();
+  state.workRequests.resize(places.size());
+  std::ranges::transform(places, state.workRequests.begin(), [](const StepPlace &place) {
+    return WorkRequest{static_cast<int32_t>(place.seqLen()), static_cast<int32_t>(place.firstRow),
+                       static_cast<int32_t>(place.queryLen())};
+  });
   state.work.plan(params, state.workRequests, state.limits.numSms,
                   state.dim(Dim::NumSharedTokens) / params.keysPerBlock);
   state.workSizes = state.work.sizes();

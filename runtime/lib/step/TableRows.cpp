@@ -16,13 +16,11 @@ void TableRows::clear(DeviceMirror &mirror) {
   std::fill_n(entries(mirror, 0), rows() * columns_, kNoPage);
 }
 
-int64_t TableRows::show(DeviceMirror &mirror, size_t index, mla_sequence id, uint64_t edits,
-                        std::span<const int32_t> pages) {
+/// `isKnown`: the row showed the same sequence, whose pages there were not edited since.
+int64_t TableRows::update(DeviceMirror &mirror, size_t index, const Row &to, bool isKnown,
+                          std::span<const int32_t> pages) {
   Row &row = shown[index];
-  auto count = static_cast<int64_t>(pages.size());
-  bool isKnown = row.id == id && row.edits == edits;
-  if (isKnown && row.count == count)
-    return 0;
+  int64_t count = to.count;
   int64_t first = isKnown ? std::min(row.count, count) : 0, end = std::max(row.count, count);
   int64_t start = static_cast<int64_t>(index) * columns_;
   int32_t *entries = this->entries(mirror, start);
@@ -33,7 +31,7 @@ int64_t TableRows::show(DeviceMirror &mirror, size_t index, mla_sequence id, uin
     --end;
   for (int64_t i = first; i < end; ++i)
     entries[i] = wanted(i);
-  row = {id, edits, count};
+  row = to;
   if (first < end) {
     constexpr int64_t kEntry = sizeof(int32_t);
     mirror.touch(offset + (start + first) * kEntry, offset + (start + end) * kEntry);

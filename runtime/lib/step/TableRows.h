@@ -49,7 +49,13 @@ public:
   /// times, and touches what differs; rows in ascending order. An empty row: id 0,
   /// no pages. Returns the number of entries that were touched.
   int64_t show(DeviceMirror &mirror, size_t row, mla_sequence id, uint64_t edits,
-               std::span<const int32_t> pages);
+               std::span<const int32_t> pages) {
+    const Row &is = shown[row];
+    bool isKnown = is.id == id && is.edits == edits;
+    if (isKnown && is.count == static_cast<int64_t>(pages.size())) // nearly always
+      return 0;
+    return update(mirror, row, {id, edits, static_cast<int64_t>(pages.size())}, isKnown, pages);
+  }
 
   /// Whether the sequences of the first `count` rows are there and still have the pages
   /// that the rows show; if not, `row` is one whose sequence does not. Tables that were
@@ -63,6 +69,8 @@ private:
     uint64_t edits = 0;
     int64_t count = 0; // entries that are not kNoPage
   };
+  int64_t update(DeviceMirror &mirror, size_t row, const Row &wanted, bool isKnown,
+                 std::span<const int32_t> pages);
   bool isHeld(const KVCache &cache, const DeviceMirror &mirror, size_t row);
 
   int32_t *entries(const DeviceMirror &mirror, int64_t entry) const {

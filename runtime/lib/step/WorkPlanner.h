@@ -22,26 +22,20 @@
 //   fixed blocks   part 0  aaaa bb         cuts of a request depend on nothing
 //                  part 1  aaaa bbbb cc    else (batch invariance)
 //
-// The cheapest of the first three is taken; the last on demand. Everything is
-// integer arithmetic in a fixed order, so equal steps get equal plans.
+// The cheapest of the first three is taken, the last on demand; a way that a bound shows to be
+// dearer is not tried. Everything is integer arithmetic in a fixed order, so equal steps get
+// equal plans.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MLAC_RUNTIME_WORKPLANNER_H
 #define MLAC_RUNTIME_WORKPLANNER_H
 
-#include "package/WorkParams.h"
-
-#include <optional>
-#include <span>
-#include <utility>
-#include <vector>
+#include "step/LongestFirst.h"
+#include "step/OrderedCut.h"
+#include "step/WorkBounds.h"
 
 namespace mlac::runtime {
-
-struct WorkRequest {
-  int32_t seqLen, firstToken, queryLen;
-};
 
 /// Rows of the metadata arrays work_items, merge_items and merge_starts.
 struct WorkItem {
@@ -61,26 +55,6 @@ struct MergeStart {
 /// Of a program that has nothing to merge.
 inline constexpr MergeStart kNoMerge = {0, 0, -1, 0};
 
-/// What one step has, or at most may have, of each.
-struct WorkSizes {
-  int64_t parts = 0, items = 0, partials = 0, partialTokens = 0, merges = 0, mergePrograms = 0;
-  bool operator==(const WorkSizes &) const = default;
-};
-
-/// num_parts of tile.work.
-int64_t countParts(const WorkParams &params, int64_t maxQueryLen, int64_t numSms);
-
-/// Limits of the steps whose sizes are bounded.
-struct WorkLimits {
-  int64_t requests, tokens, maxQueryLen, maxSeqLen, numSms;
-};
-/// No step within the limits needs more of anything; `parts` are those of the
-/// shortest queries.
-WorkSizes boundWork(const WorkParams &params, const WorkLimits &limits);
-/// The same without allocating, but for more points than ever before.
-using EnvelopePoints = std::vector<std::pair<int64_t, int64_t>>;
-WorkSizes boundWork(const WorkParams &params, const WorkLimits &limits, EnvelopePoints &points);
-
 class WorkPlanner {
 public:
   /// Later plans within these sizes do not allocate.
@@ -93,52 +67,50 @@ public:
   // Of the last plan.
   const WorkSizes &sizes() const { return sizes_; }
   std::span<const int32_t> starts() const { return starts_; }
-  std::span<const WorkItem> items() const { return items_; }
+  std::span<const WorkItem> items() const {
+    return std::span(items_).first(static_cast<size_t>(sizes_.items));
+  }
   std::span<const MergeItem> merges() const { return merges_; }
   std::span<const MergeStart> mergeStarts() const { return mergeStarts_; }
 
 private:
-  struct Piece {
-    int32_t request, firstBlock, numBlocks, part;
-  };
-  /// The load that a cut in order gives a part at most, and what it costs in all.
-  struct Cut {
-    int64_t cap, cost;
+  /// The load under which requests are cut in order, if they are cut, and what it costs in all.
+  struct Choice {
+    std::optional<int64_t> cap;
+    int64_t cost;
   };
 
   void countBlocks();
   void cutByCost();
   void cutFixed();
-  void addWhole();
-  void sortPieces();
-  int64_t assignLongestFirst();
-  void placeInHeap(int64_t piece, int64_t cost);
-  template <typename Sink> bool cutInOrder(int64_t cap, Sink sink) const;
+  int64_t assign();
+  int64_t assignWhole();
+  bool costsAtLeast(int64_t least) const;
   int64_t costOfPartials(int64_t tokens) const;
-  std::optional<int64_t> costOfCut(int64_t cap) const;
   int64_t alignCap(int64_t cap) const;
-  Cut chooseCut(int64_t smallest, int64_t whole) const;
+  Choice chooseCap(int64_t smallest, std::optional<int64_t> whole);
   bool cutEvenly(int64_t room, int64_t most);
-  std::optional<int64_t> findSmallestCap(int64_t low, int64_t high) const;
-  bool fits(int64_t cap) const;
+  WorkItem makeItem(size_t request, int64_t firstBlock, int64_t numBlocks, int64_t partial) const;
+  void emitCut(int64_t cap);
+  void emitPieces();
   void emitMerges();
-  int64_t costOfMerges() const;
+  void emitItems();
   void chooseForms();
   void emitMergeStarts();
-  void emitItems();
-  int64_t costOf(int64_t blocks) const;
 
   WorkParams params{};
   std::span<const WorkRequest> requests;
   int64_t numSms = 0, skipped = 0;
-  int64_t itemCost = 0; // units of cost
+  PieceCost cost;
   WorkSizes sizes_;
-  std::vector<int32_t> blocks;       // per request; 0: no query
-  std::vector<Piece> pieces;         // in request order
-  std::vector<int32_t> partials;     // per piece
-  std::vector<uint64_t> order, heap; // see assignLongestFirst
+  std::vector<int32_t> blocks; // per request; 0: no query
+  int64_t numWithQuery = 0;
+  OrderedCut ordered;
+  LongestFirst longestFirst;
+  std::vector<WorkPiece> pieces; // in request order; a cut in order has none
+  std::vector<int32_t> partials; // per piece
   std::vector<int32_t> starts_;
-  std::vector<WorkItem> items_;
+  std::vector<WorkItem> items_; // and room behind them, which is not cleared for each step
   std::vector<MergeItem> merges_;
   std::vector<MergeStart> mergeStarts_;
 };
