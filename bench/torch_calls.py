@@ -61,6 +61,8 @@ def main():
     plan, cache, handle = make_plan()
     latent = torch.zeros(1, LATENT, dtype=torch.bfloat16)
     rope = torch.zeros(1, ROPE, dtype=torch.bfloat16)
+    bits_of_latent, bits_of_rope = (tensor.view(torch.int16).numpy().view("u2")
+                                    for tensor in (latent, rope))
     bindings = (Binding * 2)(Binding(b"latent", latent.data_ptr(), latent.nbytes),
                              Binding(b"k_pe", rope.data_ptr(), rope.nbytes))
     kind = "libmlac_torch.so" if mlac.torch.is_native() else "Python"
@@ -71,7 +73,9 @@ def main():
         f"torch.ops.mlac.append.default, {kind}": lambda: op(cache, latent, rope, handle, 0),
         f"torch.ops.mlac.append, {kind}":
             lambda: torch.ops.mlac.append(cache, latent, rope, handle, 0),
-        "Plan.run_bound": lambda: plan.run_bound(latent=latent, k_pe=rope),
+        "Plan.run_bound, tensors": lambda: plan.run_bound(latent=latent, k_pe=rope),
+        "Plan.run_bound, arrays of NumPy":
+            lambda: plan.run_bound(latent=bits_of_latent, k_pe=bits_of_rope),
     }
     for name, function in rows.items():
         print(f"{least(function):6.2f}  {name}")

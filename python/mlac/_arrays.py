@@ -189,15 +189,18 @@ class _PyBuffer(ctypes.Structure):
     ]
 
 
+_get_buffer, _release_buffer = (ctypes.pythonapi.PyObject_GetBuffer,
+                                ctypes.pythonapi.PyBuffer_Release)
+_get_buffer.argtypes = [ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int]
+_release_buffer.argtypes = [ctypes.POINTER(_PyBuffer)]
+
+
 def _buffer_address(view):
     buffer = _PyBuffer()
-    get, release = ctypes.pythonapi.PyObject_GetBuffer, ctypes.pythonapi.PyBuffer_Release
-    get.argtypes = [ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int]
-    release.argtypes = [ctypes.POINTER(_PyBuffer)]
     simple = 0  # PyBUF_SIMPLE; the memoryview keeps the memory in place
-    get(view, ctypes.byref(buffer), simple)
+    _get_buffer(view, ctypes.byref(buffer), simple)
     address = buffer.buf or 0
-    release(ctypes.byref(buffer))
+    _release_buffer(ctypes.byref(buffer))
     return address
 
 

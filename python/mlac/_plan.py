@@ -12,6 +12,7 @@ from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 from typing import TYPE_CHECKING, Any
 
 from . import _arrays
+from ._bindings import Bindings
 from ._checked import integers, text
 from ._errors import Error, InvalidArgument, WrongState
 from ._handle import Handle, address_of
@@ -64,6 +65,7 @@ class Plan(Handle):
         super().__init__(call_out("mla_plan_create", c_void_p, engine._value))
         self._engine = engine
         self._device_arrays: tuple[Any, ...] = ()  # that the filled plan's runs read
+        self._bound: dict[Any, Bindings] = {}  # of run_bound, by names
 
     def _describe(self):
         try:
@@ -218,17 +220,27 @@ class Plan(Handle):
         On CUDA the work is asynchronous on `stream` and may be captured in a graph:
         the graph then repeats this step on these buffers.
         """
-        is_layer = "hidden" in buffers
-        self._run_views({name: self._check_buffer(name, array, is_layer)
-                         for name, array in buffers.items()}, layer, stream)
+        engine, names = self._engine, tuple(buffers)
+        # What names that several functions have mean is the filled one's to say.
+        key = (self.function, names) if engine._has_ambiguous(names) else names
+        # Away from other threads' runs and from those of callbacks.
+        bound = self._bound.pop(key, None) or Bindings(names, engine.output_types,
+                                                       engine.layer_width)
+        views = bound.take(buffers.values(), engine.is_cuda,
+                           lambda name, array: self._check_buffer(name, array, "hidden" in names))
+        self._run_bindings(bound.array, layer, stream)
+        del views
+        self._bound[key] = bound
 
     def _run_views(self, views, layer, stream):
-        bindings = (Binding * len(views))(*[
+        self._run_bindings((Binding * len(views))(*[
             Binding(name.encode(), view.address, view.nbytes)
-            for name, view in views.items()])
+            for name, view in views.items()]), layer, stream)
+
+    def _run_bindings(self, bindings, layer, stream):
         try:
             call("mla_step_run_bound", self._value, layer, bindings, len(bindings),
-                 address_of(stream))
+                 None if stream is None else address_of(stream))
         except Error:
             error, self._engine._all_reduce_error = self._engine._all_reduce_error, None
             if error is not None:

@@ -213,6 +213,9 @@ class Engine(Handle):
                          for name, dtype in types.items()
                          if self.buffer_types.get(name, dtype) != dtype)
 
+    def _has_ambiguous(self, names) -> bool:
+        return bool(self._ambiguous) and not self._ambiguous.isdisjoint(names)
+
     @functools.cached_property
     def layer_width(self) -> int:
         """Columns of "hidden" and "output" of a configuration's layers; else 0: a module's own hidden
