@@ -161,7 +161,12 @@ static OwningOpRef<ModuleOp> loadConfig(MLIRContext &context, StringRef path, St
 
 static OwningOpRef<ModuleOp> parseModule(MLIRContext &context, StringRef path, StringRef content,
                                          const CompileOptions &) {
-  return parseSourceString<ModuleOp>(content, ParserConfig(&context), path);
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(content, ParserConfig(&context), path);
+  // The parser gives a module that nobody wrote, around functions alone, no line.
+  auto place = module ? dyn_cast<FileLineColLoc>(module->getLoc()) : FileLineColLoc();
+  if (place && place.getLine() == 0)
+    module->getOperation()->setLoc(getFileLoc(context, path));
+  return module;
 }
 
 /// Whether a function is no step of the model's but the runtime's own: all that it
@@ -207,7 +212,10 @@ static OwningOpRef<ModuleOp> loadLayer(MLIRContext &context, StringRef path, Str
     return {};
   llvm::Expected<ModelConfig> config = parseModelConfig(*text, options.parsing);
   if (!config) {
-    (void)emitLines(context, path, llvm::toString(config.takeError()));
+    llvm::handleAllErrors(config.takeError(), [&](const ConfigError &error) {
+      for (const ConfigProblem &problem : error.problems)
+        emitFileError(context, path) << problem.message;
+    });
     return {};
   }
   for (const ConfigProblem &warning : findConfigWarnings(*text, *config))
@@ -266,21 +274,38 @@ static llvm::Error writeParts(const TorchArchive &archive, const RaisedLayer &la
   if (!options.weightsFile.empty())
     if (llvm::Error error = writeWeights(archive, layer, config, options.weightsFile))
       return error;
+  if (!options.masksFile.empty())
+    if (llvm::Error error = writeMasks(layer, options.masksFile))
+      return error;
   return options.regionsFile.empty() ? llvm::Error::success()
                                      : writeRegions(layer, options.regionsFile);
 }
 
-/// Of masks that are inputs, whose numbers nobody has seen.
-static void warnOfMasks(Location loc, const CachedGraph &graph) {
+/// Of masks that are inputs, whose numbers nobody has seen: each once.
+static void warnOfMasks(Location loc, ArrayRef<RaisedMask> masks, StringRef whose) {
   llvm::StringSet<> named;
+  for (const RaisedMask &mask : masks) {
+    if (!named.insert(mask.input).second)
+      continue;
+    InFlightDiagnostic warning = emitWarning(loc);
+    warning << "input '" << mask.input << "' is the mask of " << whose << "node '" << mask.node
+            << "'" << (mask.module.empty() ? "" : " in " + mask.module)
+            << ", and is taken as causal ";
+    if (mask.window > 0)
+      warning << "with the window of " << mask.window << " tokens that the configuration says";
+    else
+      warning << "without a window";
+    warning << ", whatever it will hold: export without it, where the graph then makes its own, "
+               "or see to it yourself (--graph-checked)";
+  }
+}
+
+static std::vector<RaisedMask> getMasks(const CachedGraph &graph) {
+  std::vector<RaisedMask> masks;
   for (const CachedNode &node : graph.nodes)
-    if (!node.mask.empty() && named.insert(node.mask).second)
-      emitWarning(loc)
-          << "input '" << node.mask << "' is the mask of node '" << node.node << "' in "
-          << node.module
-          << ", and is taken as causal without a window, whatever it will hold: export "
-             "without it, and the graph makes its own, or see to it yourself "
-             "(--graph-checked)";
+    if (!node.mask.empty())
+      masks.push_back({.input = node.mask, .node = node.node, .module = node.module});
+  return masks;
 }
 
 /// A whole model's attention alone, over caches.
@@ -292,7 +317,7 @@ static OwningOpRef<ModuleOp> loadCachedGraph(StringRef path, ModuleOp graph,
   if (failed(cached))
     return {};
   if (!options.isGraphChecked)
-    warnOfMasks(graph.getLoc(), *cached);
+    warnOfMasks(graph.getLoc(), getMasks(*cached), /*whose=*/"");
   OwningOpRef<ModuleOp> module = buildCachedSteps(graph.getLoc(), *cached, options.import);
   if (!module)
     return {};
@@ -326,6 +351,8 @@ static OwningOpRef<ModuleOp> loadArchive(MLIRContext &context, StringRef path, S
                                             options.import, !options.regionsFile.empty());
   if (failed(layer))
     return {};
+  if (!options.isGraphChecked)
+    warnOfMasks(loc, layer->masks, "the attention before ");
   if (llvm::Error error = writeParts(*archive, *layer, config->text, options)) {
     emitFileError(context, path) << llvm::toString(std::move(error));
     return {};

@@ -115,6 +115,16 @@ llvm::Error mlac::writeRegions(const RaisedLayer &layer, StringRef path) {
   return writeJson(json::Object{{"regions", std::move(regions)}, {"left", std::move(left)}}, path);
 }
 
+llvm::Error mlac::writeMasks(const RaisedLayer &layer, StringRef path) {
+  json::Array masks;
+  for (const RaisedMask &mask : layer.masks)
+    masks.push_back(json::Object{{"mask", mask.input},
+                                 {"node", mask.node},
+                                 {"module", mask.module},
+                                 {"window", mask.window}});
+  return writeJson(json::Object{{"masks", std::move(masks)}}, path);
+}
+
 /// The name alone, or with the number of a result.
 static json::Value describe(const GraphValue &value) {
   if (value.result < 0)

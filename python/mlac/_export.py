@@ -14,6 +14,7 @@ from typing import Any
 
 from ._compile import _DTYPES, _compile, _config_text
 from ._errors import InvalidArgument
+from ._mask_inputs import LayerMasks
 from ._runtime import Package
 
 
@@ -62,7 +63,8 @@ def _program_of(module: Any, example: Any, dynamic_shapes: Any) -> Any:
 
 def export(module: Any, example: Any = (), *, config: Any = None, dynamic_shapes: Any = None,
            archive: str | os.PathLike[str] | None = None,
-           weights: str | os.PathLike[str] | None = None, **options: Any) -> Package:
+           weights: str | os.PathLike[str] | None = None, check_masks: bool = True,
+           **options: Any) -> Package:
     """Exports an attention module of PyTorch, compiles what it computes, and returns the package.
 
     module: a torch.nn.Module, as transformers has it, or a torch.export.ExportedProgram.
@@ -73,10 +75,12 @@ def export(module: Any, example: Any = (), *, config: Any = None, dynamic_shapes
     dynamic_shapes: torch.export's.
     archive, weights: where the .pt2 archive and the layer's weights are kept (safetensors, for
     Engine.bind_safetensors with the prefix "self_attn."); default: nowhere.
+    check_masks: whether a mask that is an input must hold in the example what the package computes,
+    which does not read it: causal, with the window that the configuration says.
     The other options are those of mlac.compile.
 
     Needs torch. Raises CompileError where the graph is not understood, by its node, or computes
-    something else than the configuration says.
+    something else than the configuration says, and InvalidArgument where the example's mask does.
     """
     import torch
 
@@ -87,5 +91,10 @@ def export(module: Any, example: Any = (), *, config: Any = None, dynamic_shapes
         torch.export.save(program, path, extra_files={"config.json": _config_of(module, config)})
         if weights is not None:
             options["write_weights"] = os.fspath(weights)
+        masks = Path(options.setdefault("mask_inputs", os.path.join(folder, "masks.json")))
         output, compiler = options.pop("output", None), options.pop("compiler", None)
-        return _compile(path, options, output, compiler, hidden=folder)
+        package = _compile(path, {"graph_checked": True, **options}, output, compiler,
+                           hidden=folder)
+        if check_masks:
+            LayerMasks(program, json.loads(masks.read_text())["masks"]).check_example()
+    return package

@@ -1,15 +1,17 @@
 # Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Masks that are inputs of a model. Steps over caches do not read them: each token sees those before
-it in its sequence, all of them. So what the example holds must say just that, what a call holds, too,
-and the model must not have layers that see something else where it makes its masks itself."""
+"""Masks that are inputs of a model or a layer. Steps do not read them: each token sees those before it
+in its sequence, all of them or a layer's window. So what the example holds must say just that, over
+caches what a call holds, too, and the model must not have layers that see something else where it
+makes its masks itself."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ._errors import CompileError, InvalidArgument
 
@@ -45,38 +47,40 @@ def _find_difference(seen: torch.Tensor, expected: torch.Tensor) -> str:
     return f"token {query} {verb} token {key}"
 
 
-def _causal(tokens: int, device: Any) -> torch.Tensor:
+def _causal(tokens: int, device: Any, window: int = 0) -> torch.Tensor:
+    """`window`: of how many tokens, itself among them; 0: all."""
     import torch
 
-    return torch.ones(tokens, tokens, dtype=torch.bool, device=device).tril()
+    seen = torch.ones(tokens, tokens, dtype=torch.bool, device=device).tril()
+    return seen.triu(1 - window) if window else seen
 
 
-class MaskInputs:
-    """Those of an exported program, by the plan of its attention."""
+class _Inputs:
+    """Those of an exported program, by where it attends."""
 
-    def __init__(self, program: Any, plan: Mapping[str, Any]):
+    _whose: ClassVar[str]  # before the node that the places name
+
+    def __init__(self, program: Any, places: Iterable[Mapping[str, Any]]):
         self._places: dict[str, Any] = {}
-        for place in plan["attention"]:
+        for place in places:
             if place["mask"]:
                 self._places.setdefault(place["mask"], place)
         names = [spec.arg.name for spec in program.graph_signature.input_specs
                  if spec.kind.name == "USER_INPUT"]
         self._numbers = {names.index(name): name for name in self._places}
-        self._program, self._plan = program, plan
-
-    @property
-    def names(self) -> set[str]:
-        """Of inputs of the graph, which are those of arguments that are one tensor each."""
-        return set(self._places)
+        self._program = program
 
     def _describe(self, name: str) -> str:
         place = self._places[name]
-        return f"input '{name}', the mask of node '{place['node']}' in {place['module']},"
+        module = f" in {place['module']}" if place["module"] else ""
+        return f"input '{name}', the mask of {self._whose}node '{place['node']}'{module},"
 
     def check_example(self) -> None:
         """Raises InvalidArgument where the example's mask does not say what steps do."""
         from torch.utils import _pytree
 
+        if not self._places:
+            return
         if self._program.example_inputs is None:
             raise InvalidArgument("module: the exported program has no example inputs, which say what "
                                   f"the mask '{next(iter(self._places))}' holds: {_LEAVE_OUT}, or "
@@ -84,17 +88,60 @@ class MaskInputs:
         leaves = _pytree.tree_leaves(self._program.example_inputs)
         for number, name in self._numbers.items():
             mask, what = leaves[number], self._describe(name)
-            tokens = mask.shape[-1]
+            tokens = mask.shape[-1] if mask.dim() else 0
             if mask.dim() < 2 or mask.shape[-2] != tokens or tokens < 2:
                 raise InvalidArgument(f"{what} is of {list(mask.shape)} in the example, expected "
                                       "[.., tokens, tokens] of two tokens or more, which say what it "
                                       "means")
-            wrong = _find_difference(_seen(mask, what), _causal(tokens, mask.device))
+            window = self._places[name].get("window", 0)
+            wrong = _find_difference(_seen(mask, what), _causal(tokens, mask.device, window))
             if wrong:
-                raise InvalidArgument(
-                    f"{what} is not the causal one in the example: {wrong}. Over caches a token sees "
-                    f"itself and all before it, so that another mask would give other tokens: "
-                    f"{_LEAVE_OUT}, or give a causal example")
+                near = f" with a window of {window} tokens" if window else ""
+                self._refuse(f"{what} is not the causal one{near} in the example: {wrong}.", window)
+            if tokens <= window:
+                warnings.warn(f"{what} is of {tokens} tokens in the example, which do not show the "
+                              f"window of {window} that the configuration says and the package has",
+                              stacklevel=3)  # who called export()
+
+    def _refuse(self, wrong: str, window: int) -> NoReturn:
+        raise NotImplementedError
+
+
+class LayerMasks(_Inputs):
+    """Of layers whose package computes what their configuration says."""
+
+    _whose = "the attention before "
+
+    def _refuse(self, wrong: str, window: int) -> NoReturn:
+        if window:
+            raise InvalidArgument(
+                f"{wrong} The package has the configuration's window, whatever the mask holds: give an "
+                "example of such a mask, a configuration with the layer's window, or, where layers "
+                "differ, layer=")
+        raise InvalidArgument(
+            f"{wrong} The configuration has no window, so that the package's tokens see themselves and "
+            "all before them, whatever the mask holds: give a causal example, or a configuration with "
+            "the layer's window")
+
+
+class MaskInputs(_Inputs):
+    """Of a model over caches, by the plan of its attention."""
+
+    _whose = ""
+
+    def __init__(self, program: Any, plan: Mapping[str, Any]):
+        super().__init__(program, plan["attention"])
+        self._plan = plan
+
+    @property
+    def names(self) -> set[str]:
+        """Of inputs of the graph, which are those of arguments that are one tensor each."""
+        return set(self._places)
+
+    def _refuse(self, wrong: str, window: int) -> NoReturn:
+        raise InvalidArgument(f"{wrong} Over caches a token sees itself and all before it, so that "
+                              f"another mask would give other tokens: {_LEAVE_OUT}, or give a causal "
+                              "example")
 
     def _find_arguments(self, values: list[Any]) -> set[int]:
         """Those that hold masks: a tensor, or one of several."""

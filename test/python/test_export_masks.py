@@ -1,8 +1,9 @@
 # Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Attention by groups of heads as people write it in PyTorch: masks that the graph makes, windows,
-sinks, softcaps, joined projections. What is exported and compiled against the module itself.
+"""Attention by groups of heads as people write it in PyTorch: masks that the graph makes, or takes as
+an input, windows, sinks, softcaps, joined projections. What is exported and compiled against the module
+itself.
 
 Skips itself where torch is not installed. MLAC_COMPILE names the compiler."""
 
@@ -113,7 +114,8 @@ class Attention(torch.nn.Module):
         scores = scores - scores.amax(dim=-1, keepdim=True)
         return scores.softmax(-1)[..., :-1]
 
-    def forward(self, hidden_states):
+    def forward(self, hidden_states, mask=None):
+        """`mask`: the one of all, if there is no function."""
         batch, tokens, _ = hidden_states.shape
         parts = self.qkv_proj(hidden_states).split(self.widths, dim=-1) if self.qkv_proj else \
             (self.q_proj(hidden_states), self.k_proj(hidden_states), self.v_proj(hidden_states))
@@ -124,9 +126,9 @@ class Attention(torch.nn.Module):
         if self.is_eager:
             output = self.attend(query, key, self.mask(tokens, self.window)) @ value
         else:
-            mask = self.mask and self.mask(tokens, self.window)
+            mask = self.mask(tokens, self.window) if self.mask else mask
             output = F.scaled_dot_product_attention(query, key, value, attn_mask=mask,
-                                                    is_causal=self.mask is None,
+                                                    is_causal=mask is None,
                                                     enable_gqa=self.gqa == "enable")
         return self.o_proj(output.transpose(1, 2).reshape(batch, tokens, -1))
 
@@ -209,6 +211,77 @@ class MasksTest(unittest.TestCase):
             with self.assertRaisesRegex(mlac.CompileError, message):
                 mlac.export(module, (torch.randn(1, TOKENS, HIDDEN),), config=config,
                             target="cpu", dtype="f32")
+
+
+class MaskInputsTest(unittest.TestCase):
+    """The package has the configuration's mask, whatever one that is an input holds: so the example's
+    must be that one."""
+
+    def setUp(self):
+        torch.manual_seed(7)
+        self.hidden = torch.randn(1, TOKENS, HIDDEN)
+
+    def export(self, mask, window=0, **options):
+        """`mask`: its last dimensions."""
+        module, mask = Attention(window=window).eval(), mask.view((1,) * (4 - mask.dim()) + mask.shape)
+        return mlac.export(module, (self.hidden, mask), **{
+            "config": module.config(), "target": "cpu", "dtype": "f32", "functions": ["decode"],
+            **options})
+
+    def refuse(self, message, mask, window=0, **options):
+        with self.assertRaisesRegex(mlac.InvalidArgument, message):
+            self.export(mask, window, **options)
+
+    def test_E7_mask_inputs_that_are_the_configuration_s(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            for make in (by_triangles, by_infinities, by_choice):
+                for window in (0, 5):
+                    self.export(make(TOKENS, window), window)
+        # No example of 12 tokens shows a window of 12, which is said.
+        with self.assertWarnsRegex(UserWarning, "input 'mask', the mask of the attention before node "
+                                   r"'linear_\d' in o_proj: Linear, is of 12 tokens in the example, which "
+                                   "do not show the window of 12 that the configuration says"):
+            self.export(by_infinities(TOKENS, 0), 12)
+
+    def test_E7_mask_inputs_that_are_others(self):
+        where = r"input 'mask', the mask of the attention before node 'linear_\d' in o_proj: Linear, "
+        causal = by_infinities(TOKENS, 0)
+        self.refuse(where + "is not the causal one in the example: token 5 does not see token 0. The "
+                    "configuration has no window", by_infinities(TOKENS, 5))
+        self.refuse(where + "is not the causal one with a window of 5 tokens in the example: token 5 sees "
+                    "token 0. The package has the configuration's window, whatever the mask holds: .* "
+                    "where layers differ, layer=", causal, 5)
+        self.refuse("a window of 5 tokens in the example: token 4 does not see token 0",
+                    by_infinities(TOKENS, 4), 5)
+        self.refuse("token 0 sees token 1", torch.zeros(TOKENS, TOKENS))
+        # Of a batch, and padding.
+        padded = causal.expand(2, 1, -1, -1).clone()
+        padded[1, :, :, 0] = float("-inf")
+        self.hidden = self.hidden.expand(2, -1, -1)
+        self.refuse("token 0 does not see token 0", padded)
+        self.hidden = self.hidden[:1]
+        # Distances as ALiBi has them.
+        biased = causal - 0.5 * (torch.arange(TOKENS)[:, None] - torch.arange(TOKENS)).abs()
+        self.refuse("holds -0.5: expected truth values, or 0 and numbers up to -65504", biased)
+        self.refuse(r"is of \[1, 1, 12, 1\] in the example, expected \[.., tokens, tokens\]", causal[:, :1])
+        self.export(causal, 5, check_masks=False)
+
+    def test_E7_mask_inputs_of_programs(self):
+        module = Attention().eval()
+        program = torch.export.export(module, (self.hidden, by_infinities(TOKENS, 5)[None, None]))
+        options = {"config": module.config(), "target": "cpu", "dtype": "f32", "functions": ["decode"]}
+        with self.assertRaisesRegex(mlac.InvalidArgument, "token 5 does not see token 0"):
+            mlac.export(program, **options)
+        # Of layers in a model, too.
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(mlac.InvalidArgument, "token 5 does not see token 0"):
+                mlac.export(program, partial=f"{folder}/regions.json", **options)
+        program.example_inputs = None
+        with self.assertRaisesRegex(mlac.InvalidArgument, "no example inputs, which say what the mask "
+                                    "'mask' holds"):
+            mlac.export(program, **options)
+        mlac.export(program, check_masks=False, **options)
 
 
 if __name__ == "__main__":

@@ -276,10 +276,15 @@ static cl::opt<std::string>
                cl::desc("Of a .pt2 archive of a whole model: compile what attends in it, over a "
                         "cache, and write which nodes of the graph it replaces as JSON; the rest "
                         "of the graph stays the caller's (mlac.cached)"));
-static cl::opt<bool> graphChecked(
-    "graph-checked", cl::cat(modelCategory),
-    cl::desc("Of --cached: the caller has seen to what the graph does not prove (masks "
-             "that are inputs), as mlac.cached does: no warnings of it"));
+static cl::opt<std::string>
+    masksFile("mask-inputs", cl::value_desc("file"), cl::cat(modelCategory),
+              cl::desc("Of a .pt2 archive of layers: write which inputs of the graph are taken as "
+                       "masks, causal with the configuration's window, as JSON"));
+static cl::opt<bool>
+    graphChecked("graph-checked", cl::cat(modelCategory),
+                 cl::desc("Of a .pt2 archive: the caller has seen to what the graph does not prove "
+                          "(masks that are inputs), as mlac.export and mlac.cached do: no warnings "
+                          "of it"));
 static cl::opt<bool>
     costReport("cost-report", cl::cat(reportCategory),
                cl::desc("Print FLOPs, bytes and predicted time of every form, to standard "
@@ -429,6 +434,7 @@ static bool readOptions(CompileOptions &options) {
   options.archiveConfig = archiveConfig;
   options.weightsFile = weightsFile;
   options.regionsFile = regionsFile;
+  options.masksFile = masksFile;
   options.cachedFile = cachedFile;
   options.isGraphChecked = graphChecked;
   options.expandFrom = expandFrom;
@@ -466,16 +472,18 @@ static bool checkModuleOptions() {
 /// What only an archive has.
 static bool checkArchiveOptions() {
   for (const cl::opt<std::string> *option :
-       {&archiveConfig, &weightsFile, &regionsFile, &cachedFile})
+       {&archiveConfig, &weightsFile, &regionsFile, &masksFile, &cachedFile})
     if (option->getNumOccurrences() > 0 && !isArchiveFile(input))
       return fail("--" + option->ArgStr +
                   " is for archives of torch.export (.pt2), the input is '" + input + "'");
-  for (const cl::opt<std::string> *option : {&archiveConfig, &weightsFile, &regionsFile})
+  for (const cl::opt<std::string> *option :
+       {&archiveConfig, &weightsFile, &regionsFile, &masksFile})
     if (option->getNumOccurrences() > 0 && cachedFile.getNumOccurrences() > 0)
       return fail("--cached takes no layers out of the graph: --" + option->ArgStr +
                   " does not apply");
-  if (graphChecked && cachedFile.getNumOccurrences() == 0)
-    return fail("--graph-checked is of --cached");
+  if (graphChecked && !isArchiveFile(input))
+    return fail("--graph-checked is for archives of torch.export (.pt2), the input is '" + input +
+                "'");
   return true;
 }
 

@@ -116,6 +116,7 @@ static bool checkFiles(const Invocation &invocation) {
                                      {"--explain: ", invocation.explanation},
                                      {"--write-weights: ", options.weightsFile},
                                      {"--partial: ", options.regionsFile},
+                                     {"--mask-inputs: ", options.masksFile},
                                      {"--cached: ", options.cachedFile}}) {
     if (path.empty() || path == kStandardOutput)
       continue;

@@ -72,9 +72,11 @@ struct CompileOptions {
   /// Of an archive whose graph holds attention layers beside other things: where their places in it
   /// are written to.
   std::string regionsFile;
+  /// Of an archive of layers: where the inputs that are taken as their masks are written to.
+  std::string masksFile;
   /// Of an archive whose attention is to read caches: where what replaces its nodes is written to.
   std::string cachedFile;
-  bool isGraphChecked = false; ///< of cachedFile: the caller answers for what is not proven
+  bool isGraphChecked = false; ///< of an archive: the caller answers for what is not proven
   /// Step functions to keep; empty: all.
   std::vector<std::string> functions;
   int64_t expandFrom = 0; ///< new tokens from which on form auto is expanded; 0: by cost

@@ -42,9 +42,18 @@ struct LeftNode {
   std::string node, reason;
 };
 
+/// An input that is the mask of a layer's attention, which is taken to hold what the layer's
+/// package computes: whatever it holds.
+struct RaisedMask {
+  std::string input;
+  std::string node, module; ///< of the layer's output projection
+  int64_t window = 0;       ///< that the configuration says; 0: none
+};
+
 struct RaisedLayer {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< of all regions, which differ in weights alone
   std::vector<RaisedRegion> regions;
+  std::vector<RaisedMask> masks; ///< one for each region that has such an input
   std::vector<LeftNode> left;
 };
 

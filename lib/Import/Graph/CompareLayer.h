@@ -30,6 +30,9 @@ public:
   mlir::FailureOr<std::vector<RaisedWeight>> nameWeights(const LatentLayer &layer);
   mlir::FailureOr<std::vector<RaisedWeight>> nameWeights(const GroupedLayer &layer);
 
+  /// The window that the configuration says; 0: none.
+  int64_t getConfiguredWindow() const { return config.grouped ? config.grouped->window : 0; }
+
   /// The name of an argument that has this attribute; empty otherwise.
   llvm::StringRef getName(uint32_t argument, llvm::StringRef attribute);
 

@@ -37,9 +37,12 @@ private:
   llvm::MapVector<NodeOp, uint32_t> findProjections();
   llvm::Expected<LayerT> match(uint32_t projection);
   RaisedRegion describeRegion(NodeOp output, const Layer &layer);
+  /// Nothing where the graph makes the mask.
+  std::optional<RaisedMask> describeMask(NodeOp output, const Layer &layer);
   LogicalResult refuseGraph();
   LogicalResult checkWhole(const Layer &layer, NodeOp output, uint32_t projection);
   LogicalResult checkMask(const Layer &layer, NodeOp output);
+  bool isMaskMade(const Layer &layer);
   bool isInput(const Source &source) {
     return source.kind == SourceKind::Argument &&
            !comparison.getName(source.a, mlir::graph::kInputAttr).empty();
@@ -107,18 +110,21 @@ LogicalResult Raiser<LayerT>::checkWhole(const Layer &layer, NodeOp output, uint
   return success();
 }
 
-/// A mask that is an input is taken as the causal one, which is what a step computes.
+/// Whether the graph makes the mask, and what a step computes.
+template <typename LayerT> bool Raiser<LayerT>::isMaskMade(const Layer &layer) {
+  std::optional<KeyBand> band = expressions.getMaskBand(*layer.mask);
+  bool isCausal = band && !band->isOutside && band->least == 0;
+  bool hasWindow = std::is_same_v<LayerT, GroupedLayer>;
+  return isCausal && (hasWindow ? band->most >= 0 : band->most == kOpenAbove);
+}
+
+/// A mask that is an input is taken as what a step computes; `RaisedLayer::masks` names it.
 template <typename LayerT>
 LogicalResult Raiser<LayerT>::checkMask(const Layer &layer, NodeOp output) {
   if (!layer.mask)
     return emitNodeError(output) << "its attention has no mask, so that tokens see those after "
                                     "them; a step's attention is causal";
-  std::optional<KeyBand> band = expressions.getMaskBand(*layer.mask);
-  bool isCausal = band && !band->isOutside && band->least == 0;
-  bool hasWindow = std::is_same_v<LayerT, GroupedLayer>;
-  if (isCausal && (hasWindow ? band->most >= 0 : band->most == kOpenAbove))
-    return success();
-  if (!isInput(expressions[*layer.mask]))
+  if (!isMaskMade(layer) && !isInput(expressions[*layer.mask]))
     return emitNodeError(output) << "its attention's mask is no input of the graph but "
                                  << describe(expressions, *layer.mask);
   return success();
@@ -196,6 +202,17 @@ RaisedRegion Raiser<LayerT>::describeRegion(NodeOp output, const Layer &layer) {
   return region;
 }
 
+template <typename LayerT>
+std::optional<RaisedMask> Raiser<LayerT>::describeMask(NodeOp output, const Layer &layer) {
+  if (isMaskMade(layer))
+    return std::nullopt;
+  return RaisedMask{
+      .input = comparison.getName(expressions[*layer.mask].a, mlir::graph::kInputAttr).str(),
+      .node = output.getNodeName().str(),
+      .module = output.getModulePath().value_or("").str(),
+      .window = comparison.getConfiguredWindow()};
+}
+
 template <typename LayerT> FailureOr<RaisedLayer> Raiser<LayerT>::raise(bool isPartial) {
   RaisedLayer raised;
   FailureOr<std::vector<std::pair<NodeOp, LayerT>>> layers = findLayers(isPartial, raised.left);
@@ -209,6 +226,8 @@ template <typename LayerT> FailureOr<RaisedLayer> Raiser<LayerT>::raise(bool isP
       return failure();
     raised.regions.push_back(describeRegion(node, layer));
     raised.regions.back().weights = std::move(*weights);
+    if (std::optional<RaisedMask> mask = describeMask(node, layer))
+      raised.masks.push_back(std::move(*mask));
   }
   return std::move(raised);
 }
