@@ -97,25 +97,54 @@ constexpr ModelType kModelTypes[] = {
 
 } // namespace
 
-std::vector<llvm::StringRef> mlac::getKnownModelTypes() {
-  std::vector<llvm::StringRef> names;
-  for (const ModelType &type : kModelTypes)
-    names.push_back(type.name);
-  return names;
-}
-
 static const ModelType *findModelType(llvm::StringRef name) {
   const ModelType *type =
       llvm::find_if(kModelTypes, [&](const ModelType &type) { return type.name == name; });
   return type == std::end(kModelTypes) ? nullptr : type;
 }
 
+/// All of them, in lines that a terminal holds.
+static std::string printKnownTypes() {
+  constexpr size_t kColumns = 80;
+  std::string text, line;
+  for (const ModelType &type : kModelTypes) {
+    if (line.size() + type.name.size() > kColumns) {
+      text += line;
+      line.clear();
+    }
+    line += (line.empty() ? "\n  " : " ") + type.name.str();
+    if (&type != std::end(kModelTypes) - 1)
+      line += ",";
+  }
+  return text + line;
+}
+
+/// Asks for the known type that is written nearly so, with the same numbers (which versions differ
+/// in), where there is one, and ends a part of a sentence.
+static std::string suggestType(llvm::StringRef name) {
+  auto digits = [](llvm::StringRef text) {
+    std::string found;
+    llvm::copy_if(text, std::back_inserter(found), llvm::isDigit);
+    return found;
+  };
+  unsigned best = 1 + static_cast<unsigned>(name.size()) / 4; // one letter of four is another
+  std::string suggested = ";";
+  for (const ModelType &type : kModelTypes) {
+    unsigned distance = name.edit_distance_insensitive(type.name, /*AllowReplacements=*/true, best);
+    if (distance >= best || digits(name) != digits(type.name))
+      continue;
+    best = distance;
+    suggested = ", did you mean " + type.name.str() + "?";
+  }
+  return suggested;
+}
+
 /// The configuration's type; of one that is not known, or not said, the type that the caller
 /// says it is like.
 static const ModelType *readModelType(const ConfigReader &root, llvm::StringRef like) {
-  std::string known = "known model types are " + llvm::join(getKnownModelTypes(), ", ");
+  const std::string expected = "expected one of" + printKnownTypes();
   if (!root.find("model_type") && like.empty()) {
-    root.error("model_type", known);
+    root.error("model_type", expected);
     return nullptr;
   }
   std::optional<std::string> name;
@@ -127,9 +156,11 @@ static const ModelType *readModelType(const ConfigReader &root, llvm::StringRef 
   if (own)
     root.error("model_type", "it is known, --like=" + like.str() + " is for others");
   else if (like.empty())
-    root.error("model_type", known + "; --like=TYPE reads it as one of them");
+    root.error("model_type", "it is not known" + suggestType(*name) +
+                                 " --like=TYPE reads it as one that is:" + printKnownTypes());
   else if (!other)
-    root.error("model_type", "--like=" + like.str() + ": " + known);
+    root.error("model_type",
+               "--like=" + like.str() + " is not known" + suggestType(like) + " " + expected);
   return own ? nullptr : other;
 }
 

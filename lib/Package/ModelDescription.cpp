@@ -325,6 +325,24 @@ static LogicalResult verifySameTable(mla::RopeTableOp op, mla::RopeAttr first) {
          << first << "; got " << op.getRope();
 }
 
+/// Of a module without attention and caches: where its functions begin.
+static LogicalResult refuseModule(ModuleOp module) {
+  SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+  Location loc = functions.empty() ? module.getLoc() : functions.front().getLoc();
+  InFlightDiagnostic error = emitError(loc)
+                             << "expected a function with an mla.attention, an "
+                                "mla.absorbed_attention, an mla.grouped_attention, an "
+                                "mla.sparse_attention over a cache, an mla.append or an "
+                                "mla.gather, found none";
+  if (!functions.empty()) {
+    error << " in ";
+    llvm::interleaveComma(functions, error, [&](func::FuncOp function) {
+      error << "'" << function.getSymName() << "'";
+    });
+  }
+  return error << ": a package describes its model by it";
+}
+
 LogicalResult mlac::describeModel(ModuleOp module, package::PackageT &package) {
   Operation *attention = nullptr, *rows = nullptr;
   mla::RopeAttr rope;
@@ -348,10 +366,7 @@ LogicalResult mlac::describeModel(ModuleOp module, package::PackageT &package) {
   }
   attention = attention ? attention : rows;
   if (!attention)
-    return module.emitError("expected a function with an mla.attention, an "
-                            "mla.absorbed_attention, an mla.grouped_attention, an "
-                            "mla.sparse_attention over a cache, an mla.append or an "
-                            "mla.gather, found none: a package describes its model by it");
+    return refuseModule(module);
   FailureOr<SmallVector<PoolUse>> pools = collectPools(module);
   if (failed(pools))
     return failure();

@@ -10,7 +10,8 @@
 // WRONG: wrong.json:{{[0-9]+:[0-9]+}}: qk_rope_head_dim = 7: expected an even number
 // WRONG: wrong.json:{{[0-9]+:[0-9]+}}: num_attention_heads = 4: expected a multiple of the tensor-parallel degree 3
 // WRONG: wrong.json:{{[0-9]+:[0-9]+}}: rope_scaling.factor is missing: yarn needs it
-// UNKNOWN: unknown.json:{{[0-9]+:[0-9]+}}: model_type = "bert": known model types are axk1, deepseek_v2, deepseek_v3
+// UNKNOWN: unknown.json:{{[0-9]+:[0-9]+}}: model_type = "bert": it is not known; --like=TYPE reads it as one that is:
+// UNKNOWN-NEXT: {{^}}  axk1, deepseek_v2, deepseek_v3
 // ABSENT: cannot read option config = '{{.*}}absent.json': No such file or directory
 // NOPATH: cannot read option config = ''
 // NOTJSON: errors.mlir:1:1: not valid JSON

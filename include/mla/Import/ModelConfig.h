@@ -212,9 +212,6 @@ public:
   static char ID;
 };
 
-/// Model types that `parseModelConfig` knows, sorted.
-std::vector<llvm::StringRef> getKnownModelTypes();
-
 /// Parses the text of a config.json. The error is a ConfigError with every problem found,
 /// each naming the key, its value and the limit.
 llvm::Expected<ModelConfig> parseModelConfig(llvm::StringRef json,

@@ -350,15 +350,25 @@ TEST(ModelConfigError, PlacesAreThoseOfTheKeys) {
 }
 
 TEST(ModelConfigError, UnknownModelTypeListsTheKnownOnes) {
-  const std::string known = "known model types are axk1, deepseek_v2, deepseek_v3, "
-                            "deepseek_v32, deepseek_v4, gemma2, glm4_moe_lite, "
-                            "glm_moe_dsa, gpt_oss, kimi_k2, kimi_linear, llama, longcat_flash, "
-                            "minicpm3, mistral, mistral4, mixtral, qwen2, qwen3, qwen3_moe, youtu";
-  const std::string hint = "; --like=TYPE reads it as one of them";
-  EXPECT_EQ(errorWith({{"model_type", "bert"}}), "model_type = \"bert\": " + known + hint);
-  EXPECT_EQ(errorWith({{"model_type", "deepseek_v5"}}),
-            "model_type = \"deepseek_v5\": " + known + hint);
-  EXPECT_EQ(errorOf("{}"), "model_type is missing: " + known);
+  const std::string known =
+      "\n  axk1, deepseek_v2, deepseek_v3, deepseek_v32, deepseek_v4, gemma2,"
+      "\n  glm4_moe_lite, glm_moe_dsa, gpt_oss, kimi_k2, kimi_linear, llama,"
+      "\n  longcat_flash, minicpm3, mistral, mistral4, mixtral, qwen2, qwen3, qwen3_moe,"
+      "\n  youtu";
+  const std::string hint = " --like=TYPE reads it as one that is:" + known;
+  EXPECT_EQ(errorWith({{"model_type", "bert"}}), "model_type = \"bert\": it is not known;" + hint);
+  // Another version is another model.
+  for (const char *other : {"deepseek_v5", "qwen2_moe", "llama4"})
+    EXPECT_EQ(errorWith({{"model_type", other}}),
+              "model_type = \"" + std::string(other) + "\": it is not known;" + hint);
+  for (auto [written, meant] : {std::pair("lama", "llama"),
+                                {"DeepSeek-V3", "deepseek_v3"},
+                                {"qwen3moe", "qwen3_moe"},
+                                {"gpt-oss", "gpt_oss"}})
+    EXPECT_EQ(errorWith({{"model_type", written}}), "model_type = \"" + std::string(written) +
+                                                        "\": it is not known, did you mean " +
+                                                        meant + "?" + hint);
+  EXPECT_EQ(errorOf("{}"), "model_type is missing: expected one of" + known);
   EXPECT_EQ(errorWith({{"model_type", 3}}), "model_type = 3: expected a string");
 }
 
