@@ -108,6 +108,8 @@ private:
   Results binary(llvm::function_ref<Expr(Expr, Expr)> compute);
   /// [.., tokens, 1] with [.., 1, tokens]: the second's tokens become keys.
   bool makeKeys(Tensor &left, Tensor &right, Dims &dims);
+  /// [.., tokens, keys] with [.., 1, tokens]: the row's tokens are keys, too.
+  void fitKeys(const Tensor &matrix, Tensor &row);
   Results combine(const Tensor &first, const Tensor &second,
                   llvm::function_ref<Expr(Expr, Expr)> compute);
   Results power();
@@ -136,6 +138,8 @@ private:
   Results difference();
   Results runningSum();
   Results gather();
+  Results truthOf(const Cell &self);
+  std::optional<Expr> getFill(const Cell &self, size_t &rank) const;
   Results compareConstants(llvm::StringRef name);
 
   // CallProducts.cpp: projections and attention.

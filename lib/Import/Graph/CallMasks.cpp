@@ -84,6 +84,28 @@ static std::optional<Expr> toKey(Expressions &expressions, Expr expr) {
   return affine->query == 0 ? number : expressions.add(scaled, number);
 }
 
+/// Numbers of tokens, behind all other dimensions, become those of keys.
+static bool toKeys(Expressions &expressions, Tensor &tensor) {
+  std::vector<Expr> values = tensor.values();
+  for (Expr &value : values) {
+    std::optional<Expr> ofKey = toKey(expressions, value);
+    if (!ofKey)
+      return false;
+    value = *ofKey;
+  }
+  tensor = makeTensor(tensor.dims, std::move(values));
+  tensor.dims.back().front().axis = Axis::Keys;
+  return true;
+}
+
+void Call::fitKeys(const Tensor &matrix, Tensor &row) {
+  size_t rank = row.dims.size();
+  bool isRow = rank > 0 && isAxis(row.dims[rank - 1], Axis::Tokens) &&
+               (rank < 2 || getSize(row.dims[rank - 2]).isOne());
+  if (isRow && !matrix.dims.empty() && isAxis(matrix.dims.back(), Axis::Keys))
+    toKeys(expressions, row);
+}
+
 bool Call::makeKeys(Tensor &left, Tensor &right, Dims &dims) {
   size_t rank = dims.size();
   if (rank < 2 || !isAxis(dims[rank - 1], Axis::Tokens) || !isAxis(dims[rank - 2], Axis::Tokens))
@@ -93,15 +115,8 @@ bool Call::makeKeys(Tensor &left, Tensor &right, Dims &dims) {
       continue;
     if (operand->dims.size() > 1 && isAxis(operand->dims[operand->dims.size() - 2], Axis::Tokens))
       return false;
-    std::vector<Expr> values = operand->values();
-    for (Expr &value : values) {
-      std::optional<Expr> ofKey = toKey(expressions, value);
-      if (!ofKey)
-        return false;
-      value = *ofKey;
-    }
-    *operand = makeTensor(operand->dims, std::move(values));
-    operand->dims.back().front().axis = Axis::Keys;
+    if (!toKeys(expressions, *operand))
+      return false;
   }
   dims.back().front().axis = Axis::Keys;
   return true;

@@ -28,10 +28,12 @@ Results Call::unary(function_ref<Expr(Expr)> compute) {
 
 Results Call::combine(const Tensor &first, const Tensor &second,
                       function_ref<Expr(Expr, Expr)> compute) {
-  auto dims = broadcastDims(first.dims, second.dims);
+  Tensor left = first, right = second;
+  fitKeys(first, right);
+  fitKeys(second, left);
+  auto dims = broadcastDims(left.dims, right.dims);
   if (!dims || !isSmall(*dims))
     return fail("the dimensions of its operands do not fit each other");
-  Tensor left = first, right = second;
   if (!makeKeys(left, right, *dims))
     return fail("it compares tokens with tokens by other numbers than their positions");
   left = broadcast(left, *dims);

@@ -57,17 +57,45 @@ Results Call::runningSum() {
   return isKnown ? result : fail("it sums up other numbers than zeros");
 }
 
+/// The number that all of memory holds, of so many dimensions.
+std::optional<Expr> Call::getFill(const Cell &self, size_t &rank) const {
+  if (self.fresh && !self.fresh->made && self.slices.empty()) {
+    rank = self.fresh->sizes.size();
+    return self.fresh->fill;
+  }
+  if (!self.tensor || self.tensor->size() != 1)
+    return std::nullopt;
+  rank = self.tensor->dims.size();
+  return (*self.tensor)[0];
+}
+
+/// Whether a number that a mask's memory was filled with is another than 0.
+Results Call::truthOf(const Cell &self) {
+  size_t rank = 0;
+  std::optional<Expr> fill = getFill(self, rank);
+  std::optional<double> number = fill ? expressions.getConstant(*fill) : std::nullopt;
+  if (!number)
+    return fail("it casts to a type of other numbers");
+  Expr truth = expressions.constant(*number != 0);
+  if (self.tensor)
+    return give(makeTensor(self.tensor->dims, {truth}));
+  Cell result;
+  result.fresh = std::make_shared<Fresh>(Fresh{self.fresh->sizes, truth, {}});
+  return give(result);
+}
+
 /// Out of a tensor that holds one number, by indices of each dimension.
 Results Call::gather() {
-  Tensor *self = tensor("self");
-  auto indices = self ? tensors("indices") : std::nullopt;
-  if (!indices || indices->size() != self->dims.size() || self->size() != 1 ||
-      !expressions.getConstant((*self)[0]))
+  Cell *self = cell("self");
+  size_t rank = 0;
+  std::optional<Expr> fill = self ? getFill(*self, rank) : std::nullopt;
+  auto indices = fill ? tensors("indices") : std::nullopt;
+  if (!indices || indices->size() != rank || !expressions.getConstant(*fill))
     return fail("it takes numbers of a tensor that holds more than one");
   std::optional<Dims> dims = Dims();
   for (const Tensor &each : *indices)
     dims = dims && each.size() == 1 ? broadcastDims(*dims, each.dims) : std::nullopt;
-  return give(dims ? std::optional(broadcast(makeTensor({}, {(*self)[0]}), *dims)) : std::nullopt,
+  return give(dims ? std::optional(broadcast(makeTensor({}, {*fill}), *dims)) : std::nullopt,
               "the dimensions of its indices do not fit each other");
 }
 

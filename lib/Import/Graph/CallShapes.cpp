@@ -378,7 +378,8 @@ Results Call::alias(StringRef name) {
   Type to = node->getResult(0).getType();
   if (getElementTypeOrSelf(from) != getElementTypeOrSelf(to) &&
       (!isNumber(from) || !isa<FloatType>(getElementTypeOrSelf(to))))
-    return fail("it casts to a type of other numbers");
+    return getElementTypeOrSelf(to).isInteger(1) ? truthOf(*self)
+                                                 : fail("it casts to a type of other numbers");
   if (self->tensor)
     self->tensor->memory->mayBeShared = true;
   return give(*self);

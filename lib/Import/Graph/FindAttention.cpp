@@ -241,6 +241,20 @@ llvm::Expected<FoundAttention> AttentionFinder::match(NodeOp node) {
   return found;
 }
 
+/// Of a node that is not understood and reads an input [batch, tokens], which may be a tokenizer's
+/// mask.
+static std::string describePadding(func::FuncOp function, NodeOp node) {
+  for (Value operand : node.getOperands()) {
+    auto argument = dyn_cast<BlockArgument>(operand);
+    auto type = argument ? dyn_cast<RankedTensorType>(argument.getType()) : nullptr;
+    if (type && type.getRank() == 2 &&
+        function.getArgAttr(argument.getArgNumber(), mlir::graph::kInputAttr))
+      return ": if input '" + getName(function, argument) +
+             "' says which tokens are padding, leave it out: over caches there is none";
+  }
+  return "";
+}
+
 /// Whether a node weighs tokens, and why that is not followed: it would be left to whoever runs the
 /// rest, on new tokens alone.
 std::optional<std::string> AttentionFinder::findLost(NodeOp node) {
@@ -266,6 +280,8 @@ std::optional<std::string> AttentionFinder::findLost(NodeOp node) {
   if (mask && function.getArgAttr(mask.getArgNumber(), mlir::graph::kInputAttr))
     why += ": input '" + getName(function, mask) +
            "' is no mask [batch, heads, tokens, keys]; leave it out, and the graph makes its own";
+  else if (source->cause)
+    why += describePadding(function, cast<NodeOp>(source->cause->node));
   return why;
 }
 

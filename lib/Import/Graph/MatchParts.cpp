@@ -116,6 +116,10 @@ llvm::Expected<Channel> Parts::matchChannel(Expr expr) const {
 // Heads
 //===----------------------------------------------------------------------===//
 
+/// Scores and a mask that are scaled together are scaled scores and a mask: hidden scores stay so
+/// under the scale of heads of up to 1024 channels.
+static constexpr double kLeastMaskScale = 1.0 / 32;
+
 llvm::Expected<Scores> Parts::matchScores(Expr weights) const {
   Scores scores;
   Expr score = source(weights).operands.front();
@@ -126,6 +130,14 @@ llvm::Expected<Scores> Parts::matchScores(Expr weights) const {
   auto isCapped = [&](Expr expr) {
     return is(expr, SourceKind::Apply) && source(expr).a == static_cast<uint32_t>(Function::Tanh);
   };
+  auto [common, sum] = expressions.splitFactor(score);
+  bool isMasked = is(sum, SourceKind::Sum) && llvm::any_of(source(sum).operands, [&](Expr term) {
+                    return expressions.getMaskBand(term).has_value();
+                  });
+  if (isMasked && common >= kLeastMaskScale)
+    score = sum;
+  else
+    common = 1;
   if (is(score, SourceKind::Sum)) {
     ArrayRef<Expr> terms = source(score).operands;
     Expr first = expressions.splitFactor(terms[0]).second;
@@ -134,6 +146,7 @@ llvm::Expected<Scores> Parts::matchScores(Expr weights) const {
     scores.mask = terms[isFirst ? 1 : 0];
   }
   auto [scale, dot] = expressions.splitFactor(score);
+  scale *= common;
   if (isCapped(dot)) {
     scores.softcap = scale;
     std::tie(scale, dot) = expressions.splitFactor(source(dot).operands.front());
