@@ -10,7 +10,9 @@
 
 #include "GraphCalls.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlac;
 using namespace mlac::graph;
@@ -285,6 +287,52 @@ std::optional<std::string> AttentionFinder::findLost(NodeOp node) {
   return why;
 }
 
+bool AttentionFinder::hasScores(Expr expr) const {
+  const Source &source = expressions[expr];
+  return source.kind == SourceKind::Dot ||
+         llvm::any_of(source.operands, [&](Expr each) { return hasScores(each); });
+}
+
+/// Whether a value has numbers of queries and keys that are made of their products.
+bool AttentionFinder::areScores(Value value) {
+  const Cell &cell = evaluator[value];
+  auto isOfKeys = [](const Dim &dim) {
+    return isAxis(dim, Axis::Keys) || isAxis(dim, Axis::KeysAndSink);
+  };
+  return cell.tensor && cell.tensor->size() > 0 && llvm::any_of(cell.tensor->dims, isOfKeys) &&
+         hasScores((*cell.tensor)[0]);
+}
+
+/// Whoever runs the rest of the graph has new tokens alone, so that nothing there may read scores:
+/// an output, or a sink that is a logarithm of their sum.
+LogicalResult AttentionFinder::checkReaders(ArrayRef<FoundAttention> all) {
+  llvm::DenseMap<Operation *, const FoundAttention *> replaced;
+  for (const FoundAttention &found : all)
+    replaced[found.node] = &found;
+  auto refuse = [&](Operation *op, Value scores) -> LogicalResult {
+    auto node = cast<NodeOp>(isa<NodeOp>(op) ? op : scores.getDefiningOp());
+    return emitError(node->getLoc())
+           << Evaluator::describe(node)
+           << (node == op ? ": reads scores of queries and keys beside the attention that is cached"
+                          : ": its scores of queries and keys are an output of the graph")
+           << ": of the keys, new tokens alone would be left";
+  };
+  llvm::SetVector<Operation *> live;
+  live.insert(function.getBody().front().getTerminator());
+  for (size_t next = 0; next < live.size(); ++next) {
+    SmallVector<Value> read(live[next]->getOperands());
+    if (const FoundAttention *found = replaced.lookup(live[next]))
+      read = {found->operands.query, found->operands.key, found->operands.value};
+    for (Value value : read) {
+      if (areScores(value))
+        return refuse(live[next], value);
+      if (Operation *maker = value.getDefiningOp())
+        live.insert(maker);
+    }
+  }
+  return success();
+}
+
 static constexpr StringLiteral kHowToBeFunctional =
     " (torch makes a graph that does not write: program.run_decompositions({}))";
 
@@ -314,5 +362,7 @@ FailureOr<std::vector<FoundAttention>> AttentionFinder::run() {
   if (all.empty())
     return emitError(function.getLoc()) << "the graph has no attention: no node sums over keys "
                                            "that a softmax weighs";
+  if (failed(checkReaders(all)))
+    return failure();
   return all;
 }

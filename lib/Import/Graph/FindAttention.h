@@ -56,6 +56,9 @@ private:
   llvm::Error matchLatents(FoundAttention &found, const OperandRows &rows);
   llvm::Error matchMask(const Scores &scores, FoundAttention &found);
   std::optional<std::string> findLost(mlir::graph::NodeOp node);
+  bool areScores(mlir::Value value);
+  bool hasScores(Expr expr) const;
+  mlir::LogicalResult checkReaders(llvm::ArrayRef<FoundAttention> all);
   llvm::Error matchSinks(const std::vector<Scores> &heads, FoundAttention &found);
 
   mlir::func::FuncOp function;
