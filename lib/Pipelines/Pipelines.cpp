@@ -149,7 +149,7 @@ void mlac::buildSm90ToNvvmPipeline(OpPassManager &passes) {
   passes.addPass(createConvertSm90ToNvvm());
   // Removes a third of a kernel's ops; folding the rest here as well would take ten
   // times as long as LLVM does.
-  passes.addPass(createCSEPass());
+  passes.nest<LLVM::LLVMFuncOp>().addPass(createCSEPass());
 }
 
 void mlac::buildNvvmToLlvmPipeline(OpPassManager &passes) {

@@ -23,6 +23,8 @@
 #include "llvm/Support/Regex.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <unistd.h>
+
 using namespace mlac;
 
 namespace {
@@ -55,6 +57,24 @@ static std::string readFile(llvm::StringRef path) {
   return buffer ? (*buffer)->getBuffer().str() : std::string();
 }
 
+/// This process's environment, in which glibc's allocator asks for huge pages: most of what the
+/// system does for ptxas is to give it pages one by one, a fifteenth of its time.
+static std::vector<std::string> makeEnvironment() {
+  static constexpr llvm::StringLiteral name = "GLIBC_TUNABLES=",
+                                       hugePages = "glibc.malloc.hugetlb=1";
+  std::vector<std::string> result;
+  std::string tunables = (name + hugePages).str();
+  for (char **entry = environ; *entry; ++entry) {
+    llvm::StringRef text(*entry);
+    if (text.consume_front(name)) // the last of two counts
+      tunables = (name + hugePages + ":" + text).str();
+    else
+      result.push_back(text.str());
+  }
+  result.push_back(tunables);
+  return result;
+}
+
 /// Runs `program` and collects what it prints in a file of `dir`.
 static CommandResult runCommand(llvm::StringRef program, llvm::ArrayRef<llvm::StringRef> arguments,
                                 const TemporaryDir &dir) {
@@ -64,7 +84,9 @@ static CommandResult runCommand(llvm::StringRef program, llvm::ArrayRef<llvm::St
   llvm::SmallVector<llvm::StringRef, 8> command{program};
   command.append(arguments.begin(), arguments.end());
   std::string message;
-  int status = llvm::sys::ExecuteAndWait(program, command, /*Env=*/std::nullopt, redirects,
+  std::vector<std::string> environment = makeEnvironment();
+  llvm::SmallVector<llvm::StringRef, 64> entries(environment.begin(), environment.end());
+  int status = llvm::sys::ExecuteAndWait(program, command, llvm::ArrayRef(entries), redirects,
                                          /*SecondsToWait=*/0, /*MemoryLimit=*/0, &message);
   std::string output = readFile(logPath);
   if (!message.empty())

@@ -27,8 +27,22 @@
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/IPO/GlobalDCE.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/AlignmentFromAssumptions.h"
+#include "llvm/Transforms/Scalar/DivRemPairs.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/InferAlignment.h"
+#include "llvm/Transforms/Scalar/InstSimplifyPass.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopDeletion.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/LoopRotation.h"
+#include "llvm/Transforms/Scalar/LoopSink.h"
+#include "llvm/Transforms/Scalar/LoopUnrollPass.h"
 #include "llvm/Transforms/Scalar/SROA.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
+#include "llvm/Transforms/Vectorize/VectorCombine.h"
 
 using namespace mlir;
 using namespace mlac;
@@ -99,6 +113,45 @@ static void markAssemblyConvergent(llvm::Module &module) {
           call->setConvergent();
 }
 
+/// Of O3's last passes those that find something in a kernel: nothing is vectorised, and of three
+/// rounds of combining instructions one has nothing to do. PTX is that of all of them
+/// (docs/lab/compile-time.md).
+static llvm::FunctionPassManager buildLatePasses() {
+  constexpr int speed = 3; // of O3
+  llvm::FunctionPassManager late;
+  llvm::LoopPassManager loops;
+  loops.addPass(llvm::LoopRotatePass());
+  loops.addPass(llvm::LoopDeletionPass());
+  late.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loops)));
+  late.addPass(llvm::InferAlignmentPass());
+  late.addPass(llvm::SimplifyCFGPass(llvm::SimplifyCFGOptions()
+                                         .forwardSwitchCondToPhi(true)
+                                         .convertSwitchRangeToICmp(true)
+                                         .convertSwitchToArithmetic(true)
+                                         .convertSwitchToLookupTable(true)
+                                         .needCanonicalLoops(false)
+                                         .hoistCommonInsts(true)
+                                         .sinkCommonInsts(true)));
+  late.addPass(llvm::InstCombinePass());
+  late.addPass(llvm::VectorCombinePass());
+  late.addPass(llvm::LoopUnrollPass(llvm::LoopUnrollOptions(speed)));
+  late.addPass(llvm::SROAPass(llvm::SROAOptions::PreserveCFG));
+  late.addPass(llvm::InferAlignmentPass());
+  late.addPass(llvm::InstCombinePass());
+  late.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()),
+                                                     /*UseMemorySSA=*/true));
+  late.addPass(llvm::AlignmentFromAssumptionsPass());
+  late.addPass(llvm::LoopSinkPass());
+  late.addPass(llvm::InstSimplifyPass());
+  late.addPass(llvm::DivRemPairsPass());
+  late.addPass(llvm::SimplifyCFGPass(llvm::SimplifyCFGOptions()
+                                         .convertSwitchRangeToICmp(true)
+                                         .convertSwitchToArithmetic(true)
+                                         .speculateUnpredictables(true)
+                                         .hoistLoadsStoresWithCondFaulting(true)));
+  return late;
+}
+
 /// O3 without what goes across functions, of which a module has one: propagating
 /// constants into calls took 40 % of the time, for every register of an accumulator
 /// is a value of its own to it, and found nothing.
@@ -113,7 +166,8 @@ static llvm::ModulePassManager buildPipeline(llvm::PassBuilder &builder) {
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(early)));
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(
       builder.buildFunctionSimplificationPipeline(level, phase)));
-  passes.addPass(builder.buildModuleOptimizationPipeline(level, phase));
+  passes.addPass(llvm::createModuleToFunctionPassAdaptor(buildLatePasses()));
+  passes.addPass(llvm::GlobalDCEPass());
   return passes;
 }
 
@@ -158,7 +212,8 @@ static LogicalResult checkReport(Operation *at, const CompiledKernel &kernel,
     return error;
   }
   Operation *function = SymbolTable::lookupSymbolIn(at, kernel.name);
-  auto allowed = function ? function->getAttrOfType<IntegerAttr>(mlac::kSpillBytesAttr) : IntegerAttr();
+  auto allowed =
+      function ? function->getAttrOfType<IntegerAttr>(mlac::kSpillBytesAttr) : IntegerAttr();
   int64_t most = allowed ? allowed.getInt() : 0;
   bool isOver = report.spillStoreBytes > most || (most == 0 && report.spillLoadBytes);
   if (!options.allowSpills && isOver) {
@@ -264,22 +319,24 @@ FailureOr<CompiledKernels> mlac::compileKernels(ModuleOp module, const NvptxOpti
     result.assembler = assembler->getDescription();
   }
 
-  std::vector<OwningOpRef<ModuleOp>> isolated;
+  std::vector<LLVM::LLVMFuncOp> functions;
   for (auto kernel : module.getOps<LLVM::LLVMFuncOp>()) {
     if (!kernel->hasAttr(NVVM::NVVMDialect::getKernelFuncAttrName()))
       continue;
     result.kernels.emplace_back().name = kernel.getName().str();
-    isolated.push_back(isolateKernel(kernel, module));
+    functions.push_back(kernel);
   }
 
-  // Every kernel is tried, so that one run shows all errors, in module order.
+  // Every kernel is tried, so that one run shows all errors, in module order. The threads make
+  // and free the copies, too.
   MLIRContext *context = module.getContext();
   ParallelDiagnosticHandler diagnostics(context);
-  std::vector<char> hasFailed(isolated.size(), false);
-  parallelFor(context, 0, isolated.size(), [&](size_t i) {
+  std::vector<char> hasFailed(functions.size(), false);
+  parallelFor(context, 0, functions.size(), [&](size_t i) {
     diagnostics.setOrderIDForThread(i);
+    OwningOpRef<ModuleOp> isolated = isolateKernel(functions[i], module);
     hasFailed[i] =
-        mlir::failed(findOrCompile(*isolated[i], result.kernels[i], options, assembler.get()));
+        mlir::failed(findOrCompile(*isolated, result.kernels[i], options, assembler.get()));
     diagnostics.eraseOrderIDForThread();
   });
   if (llvm::is_contained(hasFailed, true))
