@@ -133,6 +133,16 @@ class CachedModels:
         return self.expected_of(
             lambda tokens: model(input_ids=torch.tensor([tokens]), use_cache=False).logits)
 
+    def expected_along(self, model, rows):
+        """What eager generates, by one run of each row of a prompt and what was generated: another row
+        where the two differ first."""
+        result = []
+        for prompt, row in zip(self.PROMPTS, rows):
+            with torch.no_grad():
+                logits = model(input_ids=torch.tensor([row[:-1]]), use_cache=False).logits
+            result.append(prompt + logits[0, len(prompt) - 1:].argmax(-1).tolist())
+        return result
+
     def expected_of(self, logits_of):
         result = []
         for prompt in self.PROMPTS:

@@ -32,7 +32,10 @@ class TypesTest(CachedModels, unittest.TestCase):
         info = SequenceInfo(max_seq_len=32, max_batch_size=3, page_size=4)
         cached = self.make_cached(model, info, device=mlac.Device("cpu", 1), target="cpu",
                                   check_rows=False)  # which test_cached_experts.py tests
-        self.assertEqual(self.generate(cached), self.expected(model))
+        tokens = self.generate(cached)
+        self.assertEqual([len(row) - len(prompt) for row, prompt in zip(tokens, self.PROMPTS)],
+                         [self.NEW_TOKENS] * len(self.PROMPTS))
+        self.assertEqual(tokens, self.expected_along(model, tokens))
         rotated = lambda rope: 0 if rope is None else rope["dim"] * (1 if rope["frequencies"] else -1)
         self.assertEqual([(kind["window"], rotated(kind["rope"])) for kind in cached._attend._kinds],
                          expected)
@@ -73,6 +76,15 @@ class TypesTest(CachedModels, unittest.TestCase):
     def test_D46_tokens_of_phi3(self):
         """Joined projections; rope of parts of heads that are all of them, and a window in all layers."""
         self.check("phi3", {**JOINED, "sliding_window": 7}, [(7, 16)])
+
+    def test_D46_tokens_of_opt(self):
+        """A padding mask of ones that the model makes, learned places, biases."""
+        self.check("opt", {**SIZES, "ffn_dim": 96, "word_embed_proj_dim": 64}, [(0, 0)])
+
+    def test_D46_tokens_of_codegen(self):
+        """Scores and mask scaled together, in a graph without scaled_dot_product_attention."""
+        kinds = self.check("codegen", {**JOINED, "rotary_dim": 8, "n_positions": 128}, [(0, 0)], "eager")
+        self.assertEqual(kinds[0]["scale"], 0.25)
 
 
 if __name__ == "__main__":
