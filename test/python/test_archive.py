@@ -34,7 +34,7 @@ class ArchiveTest(unittest.TestCase):
             weights = pathlib.Path(folder) / "layer.safetensors"
             package = mlac.compile(GOLDEN / f"{archive}.pt2", target="cpu", dtype="f32",
                                    config=CONFIGS / f"{config}.json", write_weights=weights,
-                                   page_size=16, compiler=COMPILE)
+                                   page_size=16, graph_checked=True, compiler=COMPILE)
             engine = mlac.Engine(package, mlac.Device("cpu", 1), max_seq_len=64)
             engine.bind_safetensors(weights, prefix="self_attn.")
             engine.prepare()
