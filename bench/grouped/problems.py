@@ -150,6 +150,10 @@ def rows():
                     ((1, 4096), (16, 4096), (64, 4096), (1, 32768), (16, 32768)))
         if queries == 1:
             yield skewed(kernel, 65536, 64, 1024)
+    # Prompts over codes, beside those over values above.
+    for heads, kv in ((64, 8), (32, 8)):
+        kernel = Kernel(heads, kv, 128, 64, 0, 0, 1)
+        yield from (prompts(kernel, *shape) for shape in ((1, 2048), (1, 8192), (1, 256, 4096), (1, 512, 16384)))
     # No whole panels of 64 columns.
     yield from (decodes(Kernel(32, 8, 96, 64), batch, 4096) for batch in (1, 64))
     for page in (32, 128, 256):  # 16 and 64 are above
