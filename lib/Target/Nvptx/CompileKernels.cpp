@@ -27,22 +27,8 @@
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
-#include "llvm/Transforms/IPO/GlobalDCE.h"
-#include "llvm/Transforms/InstCombine/InstCombine.h"
-#include "llvm/Transforms/Scalar/AlignmentFromAssumptions.h"
-#include "llvm/Transforms/Scalar/DivRemPairs.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
-#include "llvm/Transforms/Scalar/InferAlignment.h"
-#include "llvm/Transforms/Scalar/InstSimplifyPass.h"
-#include "llvm/Transforms/Scalar/LICM.h"
-#include "llvm/Transforms/Scalar/LoopDeletion.h"
-#include "llvm/Transforms/Scalar/LoopPassManager.h"
-#include "llvm/Transforms/Scalar/LoopRotation.h"
-#include "llvm/Transforms/Scalar/LoopSink.h"
-#include "llvm/Transforms/Scalar/LoopUnrollPass.h"
 #include "llvm/Transforms/Scalar/SROA.h"
-#include "llvm/Transforms/Scalar/SimplifyCFG.h"
-#include "llvm/Transforms/Vectorize/VectorCombine.h"
 
 using namespace mlir;
 using namespace mlac;
@@ -113,45 +99,6 @@ static void markAssemblyConvergent(llvm::Module &module) {
           call->setConvergent();
 }
 
-/// Of O3's last passes those that find something in a kernel: nothing is vectorised, and of three
-/// rounds of combining instructions one has nothing to do. PTX is that of all of them
-/// (docs/lab/compile-time.md).
-static llvm::FunctionPassManager buildLatePasses() {
-  constexpr int speed = 3; // of O3
-  llvm::FunctionPassManager late;
-  llvm::LoopPassManager loops;
-  loops.addPass(llvm::LoopRotatePass());
-  loops.addPass(llvm::LoopDeletionPass());
-  late.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loops)));
-  late.addPass(llvm::InferAlignmentPass());
-  late.addPass(llvm::SimplifyCFGPass(llvm::SimplifyCFGOptions()
-                                         .forwardSwitchCondToPhi(true)
-                                         .convertSwitchRangeToICmp(true)
-                                         .convertSwitchToArithmetic(true)
-                                         .convertSwitchToLookupTable(true)
-                                         .needCanonicalLoops(false)
-                                         .hoistCommonInsts(true)
-                                         .sinkCommonInsts(true)));
-  late.addPass(llvm::InstCombinePass());
-  late.addPass(llvm::VectorCombinePass());
-  late.addPass(llvm::LoopUnrollPass(llvm::LoopUnrollOptions(speed)));
-  late.addPass(llvm::SROAPass(llvm::SROAOptions::PreserveCFG));
-  late.addPass(llvm::InferAlignmentPass());
-  late.addPass(llvm::InstCombinePass());
-  late.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()),
-                                                     /*UseMemorySSA=*/true));
-  late.addPass(llvm::AlignmentFromAssumptionsPass());
-  late.addPass(llvm::LoopSinkPass());
-  late.addPass(llvm::InstSimplifyPass());
-  late.addPass(llvm::DivRemPairsPass());
-  late.addPass(llvm::SimplifyCFGPass(llvm::SimplifyCFGOptions()
-                                         .convertSwitchRangeToICmp(true)
-                                         .convertSwitchToArithmetic(true)
-                                         .speculateUnpredictables(true)
-                                         .hoistLoadsStoresWithCondFaulting(true)));
-  return late;
-}
-
 /// O3 without what goes across functions, of which a module has one: propagating
 /// constants into calls took 40 % of the time, for every register of an accumulator
 /// is a value of its own to it, and found nothing.
@@ -166,8 +113,7 @@ static llvm::ModulePassManager buildPipeline(llvm::PassBuilder &builder) {
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(early)));
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(
       builder.buildFunctionSimplificationPipeline(level, phase)));
-  passes.addPass(llvm::createModuleToFunctionPassAdaptor(buildLatePasses()));
-  passes.addPass(llvm::GlobalDCEPass());
+  passes.addPass(builder.buildModuleOptimizationPipeline(level, phase));
   return passes;
 }
 
