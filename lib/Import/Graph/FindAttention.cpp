@@ -11,6 +11,7 @@
 #include "GraphCalls.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -287,10 +288,20 @@ std::optional<std::string> AttentionFinder::findLost(NodeOp node) {
   return why;
 }
 
+/// Whether a product of queries and keys is in what makes a number. Expressions share their
+/// operands: each is looked at once.
 bool AttentionFinder::hasScores(Expr expr) const {
-  const Source &source = expressions[expr];
-  return source.kind == SourceKind::Dot ||
-         llvm::any_of(source.operands, [&](Expr each) { return hasScores(each); });
+  llvm::DenseSet<uint32_t> seen;
+  for (SmallVector<Expr> left{expr}; !left.empty();) {
+    Expr next = left.pop_back_val();
+    if (!seen.insert(next.source).second)
+      continue;
+    const Source &source = expressions[next];
+    if (source.kind == SourceKind::Dot)
+      return true;
+    llvm::append_range(left, source.operands);
+  }
+  return false;
 }
 
 /// Whether a value has numbers of queries and keys that are made of their products.
