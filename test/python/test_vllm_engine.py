@@ -359,6 +359,21 @@ class EngineTest(unittest.TestCase):
             self.assertNotIn("RESULT", done.stdout)
             self.assertIn(reason, done.stdout + done.stderr)
 
+    def test_a_package_of_codes_for_a_model_without_is_refused_by_name(self):
+        import transformers
+        from mlac.vllm import layer_package
+
+        fields = {"hidden_size": 128, "q_lora_rank": 128, "qk_nope_head_dim": 64}
+        model, package = self.model + "-plain", self.model + "-codes.mlac"
+        make_model(model, **fields)
+        config = transformers.DeepseekV3Config(**{**CONFIG, **fields}).to_dict()
+        layer_package(config, 4, "cpu", dtype="f32", block_size=16, codes="both", output=package)
+        done = self.start([PROMPTS], {"additional_config": {"mlac_layers": "whole"}}, "layers", model,
+                          MLAC_VLLM_PACKAGE=package)
+        self.assertNotIn("RESULT", done.stdout)
+        self.assertIn("the package has codes in blocks of 128, the model's weight is none",
+                      done.stdout + done.stderr)
+
     def test_what_is_not_served_is_refused_by_name(self):
         done = self.start([PROMPTS], {"kv_cache_dtype": "fp8_e5m2"}, "torch")
         self.assertNotIn("RESULT", done.stdout)

@@ -18,6 +18,7 @@ from .._runtime import Package
 
 # What vLLM's cache types are; others are of the activations' type.
 _FORMATS = {"fp8": "mla_fp8_tensor", "fp8_ds_mla": "fp8_ds_mla"}
+CODE_BLOCK = 128  # rows and columns of a weight of codes that have one scale
 
 # How a decode is given its rope queries: as they are, or as the last columns of rows.
 _DENSE_ROPE = '%rope: !rope {{mla.input = "rope_query"}}'
@@ -210,7 +211,7 @@ def layer_package(config: Mapping[str, Any], heads: int, target: str, *, dtype: 
     if codes != "none":
         local["quantization_config"] = {"quant_method": "fp8", "fmt": "e4m3",
                                         "activation_scheme": "dynamic",
-                                        "weight_block_size": [128, 128]}
+                                        "weight_block_size": [CODE_BLOCK, CODE_BLOCK]}
         weights = {"keep_codes": codes}
     rope = config.get("rope_parameters") or {}
     if rope.get("rope_type") == "deepseek_yarn":  # vLLM's models rename it in place

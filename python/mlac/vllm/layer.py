@@ -28,13 +28,14 @@ from vllm.model_executor.layers.quantization.utils.quant_utils import (
     get_and_maybe_dequant_weights,
 )
 
+from ._module import CODE_BLOCK
+
 OPTION = "mlac_layers"  # of additional_config
 CHOICES = ("attention", "whole")
 # What projections of whole layers multiply, where a checkpoint has e4m3 codes by block: codes of
 # weights and of activations, as vLLM's own do; codes of weights alone; 16-bit copies.
 CODES_OPTION = "mlac_codes"
 CODES_CHOICES = ("both", "weights", "none")
-BLOCK = 128  # rows and columns of a weight that have one scale
 # Whose modules have the weights of checkpoints: others may scale them while loading.
 MODELS = ("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2")
 
@@ -104,14 +105,14 @@ def reasons_against(layer: Any, config: VllmConfig) -> list[str]:
 
 def _codes(linear: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
     """A linear layer's weight as codes [out, in] and f32 scales [out / 128, in / 128], rounded up;
-    None where it is stored or scaled in another way. DeepGEMM's scales of Hopper are these."""
+    None where it is stored or scaled in another way. DeepGEMM leaves them so on Hopper."""
     codes: torch.Tensor | None = getattr(linear, "weight", None)
     scales: torch.Tensor | None = getattr(linear, "weight_scale_inv", None)
     block = getattr(linear, "weight_block_size", None)
-    if codes is None or scales is None or block is None or list(block) != [BLOCK, BLOCK]:
+    if codes is None or scales is None or block is None or list(block) != [CODE_BLOCK, CODE_BLOCK]:
         return None
-    blocks = tuple(-(-size // BLOCK) for size in codes.shape)
-    if codes.dtype != torch.float8_e4m3fn or scales.dtype != torch.float32 or scales.shape != blocks:
+    blocks = tuple(-(-size // CODE_BLOCK) for size in codes.shape)
+    if (codes.dtype, scales.dtype) != (torch.float8_e4m3fn, torch.float32) or scales.shape != blocks:
         return None
     return codes, scales
 
@@ -181,7 +182,7 @@ class Layer(MultiHeadLatentAttentionWrapper):
         """What products of this layer multiply, of CODES_CHOICES: codes where all weights have
         them."""
         rank = self.q_lora_rank
-        are_apart = rank is None or rank % BLOCK == 0  # no block is of both fused weights
+        are_apart = rank is None or rank % CODE_BLOCK == 0  # no block is of both fused weights
         has_codes = are_apart and all(_codes(linear) for linear in self._linears().values())
         return self._codes_choice if has_codes else "none"
 
@@ -202,11 +203,11 @@ class Layer(MultiHeadLatentAttentionWrapper):
             pair = _codes(linear) if name in coded else None
             if pair is None and name in coded:
                 raise ValueError(f"mlac.vllm: whole layers: {self.prefix}.{name}: the package has "
-                                 f"codes in blocks of {BLOCK}, the model's weight is none")
+                                 f"codes in blocks of {CODE_BLOCK}, the model's weight is none")
             if pair is None:
                 found[f"{name}.weight"] = _dequantised(linear, dtype)[part]
                 continue
-            blocks = slice(*(None if row is None else row // BLOCK
+            blocks = slice(*(None if row is None else row // CODE_BLOCK
                              for row in (part.start, part.stop)))
             scales = pair[1].abs() if self._is_dummy else pair[1]
             found |= {f"{name}.weight": pair[0][part], f"{name}.weight_scale_inv": scales[blocks]}
