@@ -112,6 +112,12 @@ def ragged(kernel, count, longest):
     return Row(kernel, lengths, lengths, f"prompts {count} x 1..{longest}")
 
 
+def mixed(kernel, count, keys, tokens):
+    """Decodes beside a prompt, as engines schedule them."""
+    return Row(kernel, (keys,) * count + (tokens,), (1,) * count + (tokens,),
+               f"{count} x {keys} and a prompt of {tokens}")
+
+
 def rows():
     for heads, kv in ((64, 8), (32, 8)):
         for page in (16, 64):
@@ -153,7 +159,20 @@ def rows():
     # Prompts over codes, beside those over values above.
     for heads, kv in ((64, 8), (32, 8)):
         kernel = Kernel(heads, kv, 128, 64, 0, 0, 1)
-        yield from (prompts(kernel, *shape) for shape in ((1, 2048), (1, 8192), (1, 256, 4096), (1, 512, 16384)))
+        yield from (prompts(kernel, *shape) for shape in
+                    ((1, 2048), (1, 8192), (4, 2048), (1, 256, 4096), (1, 512, 16384)))
+        yield ragged(kernel, 16, 2048)
+    # Shapes that nobody tuned for, each over values and over codes.
+    for heads, kv, dim, page, window in ((40, 8, 128, 32, 0), (16, 16, 64, 16, 0), (24, 8, 256, 64, 0),
+                                         (64, 8, 64, 16, 128), (28, 4, 128, 16, 0)):
+        for codes in (0, 1):
+            kernel = Kernel(heads, kv, dim, page, window, 0, codes)
+            yield prompts(kernel, 1, 4096)
+            yield prompts(kernel, 2, 700, 3000)
+    for codes in (0, 1):
+        kernel = Kernel(64, 8, 128, 64, 0, 0, codes)
+        yield from (mixed(kernel, *shape) for shape in
+                    ((1, 4096, 2048), (8, 4096, 2048), (32, 1024, 2048), (4, 32768, 2048), (8, 1024, 512)))
     # No whole panels of 64 columns.
     yield from (decodes(Kernel(32, 8, 96, 64), batch, 4096) for batch in (1, 64))
     for page in (32, 128, 256):  # 16 and 64 are above

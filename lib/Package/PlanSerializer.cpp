@@ -99,6 +99,7 @@ private:
 
   LogicalResult convertWork(tile::WorkOp work);
   LogicalResult convertSharedPrefix(tile::SharedPrefixOp prefix);
+  LogicalResult convertPrompts(tile::PromptsOp prompts);
   LogicalResult convertBlock(Block &block, Steps &steps);
   LogicalResult convertLaunch(tile::LaunchOp launch, Steps &steps);
   LogicalResult convertLoop(scf::ForOp loop, Steps &steps);
@@ -154,6 +155,9 @@ FailureOr<std::unique_ptr<package::FunctionT>> PlanSerializer::run() {
   for (auto prefix : plan.getBody().getOps<tile::SharedPrefixOp>())
     if (failed(convertSharedPrefix(prefix)))
       return failure();
+  for (auto prompts : plan.getBody().getOps<tile::PromptsOp>())
+    if (failed(convertPrompts(prompts)))
+      return failure();
   numberOperations();
   if (failed(convertBlock(plan.getBody().front(), function->steps)) || failed(placeWorkspaces()))
     return failure();
@@ -190,6 +194,16 @@ LogicalResult PlanSerializer::convertSharedPrefix(tile::SharedPrefixOp op) {
     return failure();
   function->shared_prefix = std::make_unique<package::SharedPrefixT>();
   function->shared_prefix->tokens = *tokens;
+  return success();
+}
+
+LogicalResult PlanSerializer::convertPrompts(tile::PromptsOp op) {
+  FailureOr<ExprId> pays = getExpression(op.getPays());
+  if (failed(pays))
+    return failure();
+  function->prompts = std::make_unique<package::PromptsT>();
+  function->prompts->above = op.getAbove();
+  function->prompts->pays = *pays;
   return success();
 }
 

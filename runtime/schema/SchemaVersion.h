@@ -22,7 +22,8 @@ namespace mlac {
 /// arrays, their lengths, the meaning of a size. Nothing else can tell them apart.
 ///   2  item_counters holds what each program works on, too; merges have forms
 ///   3  a list of pools in the place of one cache; buffers are named by their pool
-/// Packages without forks are as before: a runtime that knows none refuses a step of no kind.
+/// Packages without forks are as before: a runtime that knows none refuses a step of no kind. So
+/// are those without prompts, whose sizes a runtime that knows none refuses.
 inline constexpr uint32_t kSchemaVersion = 3;
 
 } // namespace mlac

@@ -169,9 +169,14 @@ def case(rng, layer, index, most_requests, most_tokens, most_keys):
 
 
 def prompt_case(rng, page, most_tokens, most_keys):
-    """Queries of one or two requests that fill a GPU, whole or behind a context."""
-    first = int(rng.integers(most_tokens // 2, most_tokens - 3))
-    query = (first,) if rng.random() < 0.5 else (int(rng.integers(0, 4)), first)
+    """Queries of a request that fill a GPU, whole or behind a context; often others beside it, which
+    have few, or enough for tiles of their own."""
+    room = most_tokens // 8  # of each of the others
+    query = [int(rng.integers(most_tokens // 2, most_tokens - 4 * room + 1))]
+    while len(query) < 5 and rng.random() < 0.6:
+        query.insert(int(rng.integers(0, len(query) + 1)),
+                     int(rng.choice((int(rng.integers(0, 4)), int(rng.integers(0, room + 1))))))
+    query = tuple(query)
     context = tuple(int(rng.random() < 0.7) * _length(rng, page, most_keys - most_tokens)
                     for _ in query)
     return Case("mixed", context, query, bool(rng.random() < 0.2))

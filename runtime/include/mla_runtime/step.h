@@ -272,6 +272,14 @@ MLA_API mla_status mla_plan_function(mla_plan *plan, const char **name);
      num_gathers: chunks of whole requests; of the prefills, where the batch is split
      gather_rows: keys of the largest of these chunks, over all its requests
      gather_tokens: new tokens of the chunk that has the most
+   of functions whose prompts may have kernels of their own (`tile.prompts`):
+     num_prompts: requests of more new tokens than the plan names, where kernels of their own pay; 0
+         where not, or where the step has the sizes of a shape or of bounds
+     num_prompt_tokens: their new tokens
+     num_prompt_keys: their keys, new tokens among them; 0 where these are more than the engine's
+         workspace_tokens
+     max_piece_query_len: new tokens of the longest query of the other requests, which are
+         partitioned
    of functions that partition their attention (`tile.work`):
      num_parts: parts of the work, side by side
      num_partials: pieces of requests in several pieces
@@ -319,6 +327,10 @@ MLA_API mla_status mla_plan_dim(mla_plan *plan, const char *name, int64_t *value
      gather_query_loc i32 [num_gathers + 1]: first new token of each chunk's requests, and the end
      gather_req_id_per_token i32 [num_tokens]: the gathered request of each token, counted from the
          first, -1 for tokens of decodes
+   of functions whose prompts may have kernels of their own (`tile.prompts`):
+     prompt_requests i32 [num_prompts]: which requests are the prompts
+     prompt_key_loc i32 [num_prompts + 1]: first key of each prompt among those of all prompts, and
+         the end
    of functions that partition their attention (`tile.work`):
      work_starts i32 [num_parts + 1]: first piece of each part
      work_items i32 [pieces, 8]: the pieces (`tile.work`)

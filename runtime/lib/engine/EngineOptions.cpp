@@ -43,18 +43,23 @@ extern "C" void mla_engine_options_init(mla_engine_options *options) {
 }
 
 int64_t mlac::runtime::defaultWorkspaceTokens(int64_t maxSeqLen, int64_t maxRequests,
-                                              int64_t pageSize, int64_t cap) {
+                                              int64_t pageSize, int64_t cap, bool copiesKeys) {
   int64_t pageEach = maxRequests * pageSize;
   int64_t wanted = std::max(8 * maxSeqLen, 4 * pageEach);
+  if (copiesKeys) // of a batch of short sequences there are no fewer
+    wanted = std::max(wanted, cap == 0 ? kWorkspaceCap : cap);
   return cap == 0 ? std::max(std::min(wanted, kWorkspaceCap), pageEach) : std::min(wanted, cap);
 }
 
-static bool gathersWhole(const Package &package) {
-  for (const TargetInfo &target : package.targets())
-    for (const FunctionInfo &function : target.functions)
-      if (function.gathersWhole)
-        return true;
-  return false;
+static bool hasFunction(const Package &package, bool (*is)(const FunctionInfo &)) {
+  return std::ranges::any_of(package.targets(), [&](const TargetInfo &target) {
+    return std::ranges::any_of(target.functions, is);
+  });
+}
+static bool gathersWhole(const FunctionInfo &function) { return function.gathersWhole; }
+/// Of prompts, as many as fit.
+static bool copiesKeys(const FunctionInfo &function) {
+  return function.prompts && function.exprs.usesDim(Dim::NumPromptKeys);
 }
 
 /// The workspace of an engine that is given none. Error: a given cap is below a page for each
@@ -63,12 +68,12 @@ static Status chooseWorkspace(const Package &package, mla_engine_options &option
   int64_t pageSize = package.pools().front().pageRows();
   int64_t pageEach = options.max_num_requests * pageSize;
   int64_t allTokens = options.max_num_requests * roundUp(options.max_seq_len, pageSize);
-  if (gathersWhole(package)) {
+  if (hasFunction(package, gathersWhole)) {
     options.workspace_tokens = std::min(kGatheredSequences * options.max_seq_len, allTokens);
     return Status();
   }
   int64_t wanted = defaultWorkspaceTokens(options.max_seq_len, options.max_num_requests, pageSize,
-                                          options.workspace_cap);
+                                          options.workspace_cap, hasFunction(package, copiesKeys));
   if (wanted < pageEach)
     return error(MLA_INVALID_ARGUMENT, "option workspace_cap = ", options.workspace_cap,
                  ", expected at least a page (", pageSize, " tokens) for each of ",
@@ -197,7 +202,7 @@ StepLimits mlac::runtime::stepLimits(const Package &package, const mla_engine_op
   for (size_t i = 1; i < package.pools().size(); ++i)
     others.push_back(pool(i));
   std::vector<WorkParams> works;
-  bool hasParts = false, hasShared = false, hasGathers = false;
+  bool hasParts = false, hasShared = false, hasGathers = false, hasPrompts = false;
   for (const TargetInfo &target : package.targets())
     for (const FunctionInfo &function : target.functions) {
       if (function.work)
@@ -205,6 +210,7 @@ StepLimits mlac::runtime::stepLimits(const Package &package, const mla_engine_op
       hasParts |= function.decodeThreshold > 0;
       hasShared |= function.sharedTokens.has_value();
       hasGathers |= function.gathersWhole;
+      hasPrompts |= function.prompts.has_value();
     }
   return {options.max_num_requests,
           options.max_num_tokens,
@@ -219,5 +225,6 @@ StepLimits mlac::runtime::stepLimits(const Package &package, const mla_engine_op
           hasParts,
           hasShared,
           hasGathers,
+          hasPrompts,
           std::move(others)};
 }

@@ -23,9 +23,9 @@ namespace mlac::runtime {
 Status resolveOptions(const Package &package, const mla_engine_options *given,
                       mla_engine_options &options);
 
-/// The workspace rule of mla.md section 9.
+/// The workspace rule of mla.md section 9, of a package that copies the keys of prompts its cap.
 int64_t defaultWorkspaceTokens(int64_t maxSeqLen, int64_t maxRequests, int64_t pageSize,
-                               int64_t cap = 0);
+                               int64_t cap = 0, bool copiesKeys = false);
 
 /// Bytes between pages of a pool.
 int64_t pageStrideBytes(const Package &package, const mla_engine_options &options, size_t pool);

@@ -110,6 +110,7 @@ static Status checkUses(const FunctionInfo &function) {
       {step::Owner::Parts, function.decodeThreshold > 0 || !function.decodesOf.empty(),
        "a decode_threshold"},
       {step::Owner::Shared, function.sharedTokens.has_value(), "a shared_prefix"},
+      {step::Owner::Prompts, function.prompts.has_value(), "prompts"},
   };
   for (const auto &[owner, isGiven, missing] : owners)
     if (const char *name = isGiven ? nullptr : findUse(function, owner))
@@ -117,16 +118,33 @@ static Status checkUses(const FunctionInfo &function) {
   return Status();
 }
 
-/// The part of a prefix that is attended to apart is measured when only the sizes of the
-/// owners in front of it are known.
-static Status checkSharedTokens(const FunctionInfo &function) {
-  if (!function.sharedTokens)
-    return Status();
-  for (Dim dim : function.exprs.dimsOf(*function.sharedTokens))
-    if (dim != Dim::NumCommonTokens && step::info(dim).owner >= step::Owner::Shared)
-      return error(MLA_CORRUPT, "shared_prefix: depends on ", dimName(dim),
+/// What is measured when only the sizes of the owners in front, and of its own those that `knows`
+/// says, are known.
+template <typename Knows>
+static Status checkEarly(const char *what, const FunctionInfo &function, uint32_t expression,
+                         Knows knows) {
+  MLAC_RETURN_IF_ERROR(requireExpr(what, function.exprs, expression, 0));
+  for (Dim dim : function.exprs.dimsOf(expression))
+    if (!knows(dim) && step::info(dim).owner >= step::Owner::Shared)
+      return error(MLA_CORRUPT, what, ": depends on ", dimName(dim),
                    ", which is not known when it is measured");
   return Status();
+}
+
+static Status readSharedPrefix(const fb::SharedPrefix &raw, FunctionInfo &function) {
+  function.sharedTokens = raw.tokens();
+  return checkEarly("shared_prefix", function, raw.tokens(),
+                    [](Dim dim) { return dim == Dim::NumCommonTokens; });
+}
+
+static Status readPrompts(const fb::Prompts &raw, FunctionInfo &function) {
+  if (!function.work || function.decodeThreshold > 0 || !function.decodesOf.empty())
+    return error(MLA_CORRUPT, "prompts: without a partition of the whole batch's work");
+  if (raw.above() == 0)
+    return error(MLA_CORRUPT, "prompts: above 0 new tokens, expected at least 1");
+  function.prompts = {int64_t(raw.above()), raw.pays()};
+  return checkEarly("prompts", function, raw.pays(),
+                    [](Dim dim) { return step::info(dim).owner == step::Owner::Prompts; });
 }
 
 Status PackageVerifier::readDims(const fb::Function &raw, std::vector<Dim> &dims) const {
@@ -171,11 +189,10 @@ Status PackageVerifier::readFunction(const fb::Target &target, const fb::Functio
   MLAC_RETURN_IF_ERROR(readWork(*raw, function.work).in("work"));
   function.decodeThreshold = raw->decode_threshold();
   function.decodesOf = text(raw->decodes_of());
-  if (const fb::SharedPrefix *shared = raw->shared_prefix()) {
-    MLAC_RETURN_IF_ERROR(requireExpr("shared_prefix", function.exprs, shared->tokens(), 0));
-    function.sharedTokens = shared->tokens();
-  }
-  MLAC_RETURN_IF_ERROR(checkSharedTokens(function));
+  if (const fb::SharedPrefix *shared = raw->shared_prefix())
+    MLAC_RETURN_IF_ERROR(readSharedPrefix(*shared, function));
+  if (const fb::Prompts *prompts = raw->prompts())
+    MLAC_RETURN_IF_ERROR(readPrompts(*prompts, function));
   MLAC_RETURN_IF_ERROR(checkUses(function));
   function.usesChunks = findUse(function, step::Owner::Chunks) != nullptr;
   function.gathersWhole = findUse(function, step::Owner::Gathers) != nullptr;

@@ -38,6 +38,12 @@ struct BufferInfo {
   uint32_t index;
 };
 
+/// Which requests are prompts, and whether their kernels pay.
+struct PromptParams {
+  int64_t above; // new tokens
+  uint32_t pays; // expression: not 0
+};
+
 struct FunctionInfo {
   std::string name;
   ExpressionTable exprs;
@@ -60,6 +66,8 @@ struct FunctionInfo {
   /// How many tokens of a common prefix are attended to apart: an expression; nothing
   /// if the function never does.
   std::optional<uint32_t> sharedTokens;
+  /// Nothing if the function has no kernels for prompts.
+  std::optional<PromptParams> prompts;
 };
 
 struct TargetInfo {

@@ -111,6 +111,7 @@ static Json describe(const FunctionInfo &function) {
           {"decode_threshold", function.decodeThreshold},
           {"decodes_of", function.decodesOf},
           {"shares_prefixes", function.sharedTokens.has_value()},
+          {"prompts_above", function.prompts ? function.prompts->above : 0},
           {"launches", countLaunches(function.raw->steps())},
           {"buffers", buffers}};
 }

@@ -16,6 +16,7 @@ static bool isPadded(const StepDemand &demand) { return demand.shape != nullptr;
 static bool mayShare(const StepDemand &demand) { return demand.function.sharedTokens.has_value(); }
 static bool usesChunks(const StepDemand &demand) { return demand.function.usesChunks; }
 static bool gathersWhole(const StepDemand &demand) { return demand.function.gathersWhole; }
+static bool hasPrompts(const StepDemand &demand) { return demand.function.prompts.has_value(); }
 static bool isPartitioned(const StepDemand &demand) { return demand.function.work.has_value(); }
 
 static constexpr Planner kPlanners[] = {
@@ -68,10 +69,17 @@ static constexpr Planner kPlanners[] = {
      .measure = measureGathers,
      .count = countGathers,
      .fill = fillGathers},
+    {.owner = Owner::Prompts, // the package verifier: its expression names no others
+     .needs = DimSet(Owner::Machine) | Owner::Batch | Owner::Padding,
+     .rewrites = {},
+     .isOf = hasPrompts,
+     .measure = measurePrompts,
+     .count = countPromptArrays,
+     .fill = fillPrompts},
     {.owner = Owner::Work,
      .needs = {Dim::NumRequests, Dim::NumTokens, Dim::MaxQueryLen, Dim::MaxSeqLen, Dim::NumDecodes,
                Dim::NumDecodeTokens, Dim::MaxDecodeQueryLen, Dim::MaxDecodeSeqLen, Dim::IsPadded,
-               Dim::NumSharedTokens},
+               Dim::NumSharedTokens, Dim::NumPrompts},
      .rewrites = {},
      .isOf = isPartitioned,
      .measure = measureWork,

@@ -162,6 +162,10 @@ Status measureGathers(StepState &state, const StepDemand &demand);
 void countGathers(const DimValues &dims, const WorkSizes &, ArraySizes &arrays);
 void fillGathers(const StepState &state, const StepMemory &memory);
 
+Status measurePrompts(StepState &state, const StepDemand &demand);
+void countPromptArrays(const DimValues &dims, const WorkSizes &, ArraySizes &arrays);
+void fillPrompts(const StepState &state, const StepMemory &memory);
+
 Status measureWork(StepState &state, const StepDemand &demand);
 void countWork(const DimValues &dims, const WorkSizes &work, ArraySizes &arrays);
 void fillWork(const StepState &state, const StepMemory &memory);

@@ -55,9 +55,7 @@ void mlac::runtime::setSharedPrefixDims(DimValues &dims, int64_t tokens, int64_t
 static Status evaluateShared(StepState &state, const FunctionInfo &function, int64_t common,
                              int64_t &shared) {
   state.dim(Dim::NumCommonTokens) = common;
-  state.evaluator.bind(function.exprs);
-  state.evaluator.update(state.dims, {});
-  return state.evaluator.get(*function.sharedTokens, shared).in("shared_prefix");
+  return state.evaluate(function, *function.sharedTokens, shared).in("shared_prefix");
 }
 
 Status mlac::runtime::measureShared(StepState &state, const StepDemand &demand) {

@@ -10,6 +10,7 @@
 
 #include "step/ChunkSchedule.h"
 #include "step/GatherSchedule.h"
+#include "step/Prompts.h"
 #include "step/SharedPrefix.h"
 
 #include <algorithm>
@@ -69,6 +70,8 @@ DimValues mlac::runtime::largestDims(const StepLimits &limits, int64_t numReques
   setChunkDims(dims, chunks);
   if (limits.hasGathers)
     setLargestGathers(dims, limits.maxSeqLen, limits.workspaceTokens);
+  if (limits.hasPrompts)
+    setMostPrompts(dims, limits.workspaceTokens);
   if (limits.hasShared && hasContext)
     setSharedPrefixDims(dims, limits.maxSeqLen, limits.workspaceTokens, limits.pageSize);
   if (work)

@@ -54,6 +54,8 @@ struct StepLimits {
   bool hasShared = false;
   /// Whether any function gathers whole requests.
   bool hasGathers = false;
+  /// Whether any function has kernels for prompts.
+  bool hasPrompts = false;
   /// Behind the first, whose limits stand above.
   std::vector<PoolLimits> others = {};
 

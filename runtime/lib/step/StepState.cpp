@@ -12,6 +12,7 @@
 #include "step/StepBounds.h"
 
 #include <atomic>
+#include <limits>
 
 using namespace mlac::runtime;
 
@@ -44,6 +45,13 @@ void StepState::clear() {
   chunks = {};
   workSizes = {};
   owners = {};
+  mostPieceTokens = std::numeric_limits<int64_t>::max();
+}
+
+Status StepState::evaluate(const FunctionInfo &function, uint32_t expression, int64_t &value) {
+  evaluator.bind(function.exprs);
+  evaluator.update(dims, {});
+  return evaluator.get(expression, value);
 }
 
 uint64_t mlac::runtime::nextStep() {

@@ -99,6 +99,7 @@ struct StepState {
   GatherSchedule gathers;
   std::vector<CachedContext> contexts; // of requests that may share a prefix
   Evaluator evaluator;
+  int64_t mostPieceTokens; // new tokens of a request that is partitioned: others are prompts
   std::vector<WorkRequest> workRequests;
   WorkPlanner work;
   EnvelopePoints envelope;
@@ -127,6 +128,9 @@ struct StepState {
   StepPlaces prefillPlaces() const {
     return StepPlaces(places).subspan(static_cast<size_t>(dim(Dim::NumDecodes)));
   }
+  bool isPrompt(const StepPlace &place) const { return place.queryLen() > mostPieceTokens; }
+  /// Of an expression of the function, with the sizes that are known by now.
+  Status evaluate(const FunctionInfo &function, uint32_t expression, int64_t &value);
   /// The places whose tokens are attended to in one piece of work.
   StepPlaces workPlaces() const { return has(step::Owner::Parts) ? decodePlaces() : places; }
 

@@ -57,7 +57,9 @@ Status mlac::runtime::measureWork(StepState &state, const StepDemand &demand) {
   const WorkParams &params = *demand.function.work;
   StepPlaces places = state.workPlaces();
   state.workRequests.resize(places.size());
-  std::ranges::transform(places, state.workRequests.begin(), [](const StepPlace &place) {
+  std::ranges::transform(places, state.workRequests.begin(), [&](const StepPlace &place) {
+    if (state.isPrompt(place))
+      return WorkRequest{};
     return WorkRequest{static_cast<int32_t>(place.seqLen()), static_cast<int32_t>(place.firstRow),
                        static_cast<int32_t>(place.queryLen())};
   });
@@ -68,7 +70,8 @@ Status mlac::runtime::measureWork(StepState &state, const StepDemand &demand) {
     state.workSizes = boundWork(params, boundsOf(state), state.envelope);
     MLAC_RETURN_IF_ERROR(checkWork(state.work.sizes(), state.workSizes));
   }
-  if (state.workRequests.empty()) // no decodes: nothing to launch
+  // No decodes, or prompts alone: nothing to launch.
+  if (std::ranges::all_of(places, [&](const StepPlace &place) { return state.isPrompt(place); }))
     state.workSizes = {};
   setWorkDims(state.dims, state.workSizes);
   return Status();

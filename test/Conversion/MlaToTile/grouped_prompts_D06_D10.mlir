@@ -10,31 +10,76 @@
 !keys = !mla.cache<page_size = 16, fields = [key: 2x128], element = bf16, format = "k_nhd">
 !values = !mla.cache<page_size = 64, fields = [value: 2x64], element = bf16, format = "v_nhd">
 !tiny = !mla.cache<page_size = 8, fields = [key: 2x128, value: 2x64], element = bf16, format = "kv_nhd">
+!codes = !mla.cache<page_size = 8, fields = [key: 2x128, value: 2x64], element = bf16, format = "kv_nhd_fp8">
 !any = !mla.batch
 
-// Half a tile of two is lost for each request; what is left, times the heads and what a full machine
-// gains, is compared with the machine's tiles.
+// Half a tile of two is lost for each prompt; what is left, times the heads and what a full machine
+// gains, is compared with the machine's tiles. Queries of up to a third of a tile stay in pieces.
 // CHECK-LABEL: tile.plan @prompt
 // CHECK-DAG: %[[SMS:.*]] = tile.dim "num_sms"
-// CHECK-DAG: %[[TOKENS:.*]] = tile.dim "num_tokens"
-// CHECK-DAG: %[[REQUESTS:.*]] = tile.dim "num_requests"
+// CHECK-DAG: %[[TOKENS:.*]] = tile.dim "num_prompt_tokens"
+// CHECK-DAG: %[[PROMPTS:.*]] = tile.dim "num_prompts"
+// CHECK-DAG: %[[LONGEST:.*]] = tile.dim "max_piece_query_len"
+// CHECK-DAG: %[[LIST:.*]] = tile.buffer metadata "prompt_requests"
 // CHECK-DAG: %[[STARTS:.*]] = tile.buffer metadata "query_start_loc"
-// CHECK: %[[LOST:.*]] = arith.muli %[[REQUESTS]], %c64
-// CHECK: %[[MOST:.*]] = arith.minsi %[[TOKENS]], %[[LOST]]
-// CHECK: %[[FILLED:.*]] = arith.subi %[[TOKENS]], %[[MOST]]
+// CHECK: %[[LOST:.*]] = arith.muli %[[PROMPTS]], %c64
+// CHECK: %[[FILLED:.*]] = arith.subi %[[TOKENS]], %[[LOST]]
 // CHECK: %[[WORK:.*]] = arith.muli %[[FILLED]], %c24
 // CHECK: %[[EACH:.*]] = arith.ceildivsi %[[WORK]], %[[SMS]]
-// CHECK: %[[FEW:.*]] = arith.cmpi sle, %[[EACH]], %c128
-// CHECK: scf.if %[[FEW]] {
-// CHECK:   tile.launch @grouped_attention grid
-// CHECK: } else {
-// CHECK:   tile.launch @grouped_prompts grid(%{{.*}}, %c8, %[[REQUESTS]]) args(%[[STARTS]],
+// CHECK: %[[PAYS:.*]] = arith.cmpi sgt, %[[EACH]], %c128
+// CHECK: tile.prompts %[[PAYS]] above 43
+// CHECK: %[[ARE:.*]] = arith.cmpi sgt, %[[PROMPTS]], %c0
+// CHECK: scf.if %[[ARE]] {
+// CHECK-NEXT: arith.ceildivsi %{{.*}}, %c64
+// CHECK-NEXT: tile.launch @grouped_prompts grid(%{{.*}}, %c8, %[[PROMPTS]]) args(%[[LIST]], %[[STARTS]],
+// CHECK: }
+// CHECK: arith.muli %[[LONGEST]], %c4
+// CHECK: tile.launch @grouped_attention
 // PLAN-DAG: kernel 'grouped_prompts': schedule pingpong key-block=128
 func.func @prompt(%q: tensor<?x8x128xbf16> {mla.input = "q"}, %batch: !any, %k: !keys,
     %v: !values {mla.pool = "values"}) -> (tensor<?x8x64xbf16> {mla.output = "output"}) {
   %o = mla.grouped_attention query(%q : tensor<?x8x128xbf16>) keys(%k : !keys) values(%v : !values)
       over %batch : !any scale 0.088 -> tensor<?x8x64xbf16>
   return %o : tensor<?x8x64xbf16>
+}
+
+// Codes are copied first, which has to pay, too: a query of 128 + 500 / 4 rows' worth in a third of
+// the time. So is what lies in tiny pages.
+// CHECK-LABEL: tile.plan @codes
+// CHECK-DAG: %[[PROMPTS:.*]] = tile.dim "num_prompts"
+// CHECK-DAG: %[[KEYS:.*]] = tile.dim "num_prompt_keys"
+// CHECK-DAG: %[[LIST:.*]] = tile.buffer metadata "prompt_requests"
+// CHECK-DAG: %[[STARTS:.*]] = tile.buffer metadata "prompt_key_loc"
+// CHECK: %[[FIT:.*]] = arith.cmpi sgt, %[[KEYS]], %c0
+// CHECK: %[[PAYS:.*]] = arith.andi %{{.*}}, %[[FIT]]
+// CHECK: tile.prompts %[[PAYS]] above 85
+// CHECK: scf.if
+// CHECK: %[[SIZE:.*]] = arith.muli %[[KEYS]], %c256
+// CHECK: %[[K:.*]] = tile.workspace %[[SIZE]] : memref<?xbf16>
+// CHECK: %[[V:.*]] = tile.workspace %{{.*}} : memref<?xbf16>
+// CHECK: tile.launch @gather grid(%{{.*}}, %[[PROMPTS]], %{{.*}}) args({{.*}}, %[[STARTS]], {{.*}}, %[[K]], %[[V]], %[[LIST]])
+// CHECK: tile.launch @grouped_prompts{{.*}} args(%[[LIST]], {{.*}}, %[[STARTS]], %[[KEYS]], %[[K]], %[[V]],
+// PLAN-DAG: kernel 'grouped_prompts_{{[0-9]+}}': schedule pingpong
+func.func @codes(%q: tensor<?x8x128xbf16> {mla.input = "q"}, %batch: !any, %kv: !codes)
+    -> (tensor<?x8x64xbf16> {mla.output = "output"}) {
+  %o = mla.grouped_attention query(%q : tensor<?x8x128xbf16>) keys(%kv : !codes) values(%kv : !codes)
+      over %batch : !any scale 0.088 -> tensor<?x8x64xbf16>
+  return %o : tensor<?x8x64xbf16>
+}
+
+// The step's batch is one for all attentions: one that has no kernel for prompts leaves none to
+// the others.
+// CHECK-LABEL: tile.plan @beside_narrow
+// CHECK-NOT: tile.prompts
+// CHECK: tile.return
+func.func @beside_narrow(%q: tensor<?x8x128xbf16> {mla.input = "q"}, %batch: !any, %k: !keys,
+    %v: !values {mla.pool = "values"}, %kv: !tiny {mla.pool = "tiny"})
+    -> (tensor<?x8x64xbf16> {mla.output = "output"}, tensor<?x8x64xbf16> {mla.output = "other"}) {
+  %o = mla.grouped_attention query(%q : tensor<?x8x128xbf16>) keys(%k : !keys) values(%v : !values)
+      over %batch : !any scale 0.088 -> tensor<?x8x64xbf16>
+  %p = mla.grouped_attention query(%q : tensor<?x8x128xbf16>) keys(%kv : !tiny) values(%kv : !tiny)
+      over %batch : !any scale 0.088 -> tensor<?x8x64xbf16>
+  return %o, %p : tensor<?x8x64xbf16>, tensor<?x8x64xbf16>
 }
 
 // Of pages that no box of 16 rows fits into, and of few queries at most, there are pieces alone.
@@ -72,7 +117,7 @@ func.func @window(%q: tensor<?x8x128xbf16> {mla.input = "q"}, %batch: !any, %k: 
   return %o : tensor<?x8x64xbf16>
 }
 
-// CHECK: tile.kernel @grouped_prompts(%{{.*}}: memref<?xi32>, %{{.*}}: memref<?xi32>, {{.*}}tile.row_count = 2
+// CHECK: tile.kernel @grouped_prompts(%{{.*}}: memref<?xi32>, %{{.*}}: memref<?xi32>, %{{.*}}: memref<?xi32>, {{.*}}tile.row_count = 3
 // CHECK-DAG: %[[HEAD:.*]] = tile.program_id 1
 // CHECK: scf.if
 // CHECK: %[[CONTEXT:.*]] = arith.subi %{{.*}}, %{{.*}} : index

@@ -461,6 +461,66 @@ tile.plan @two_prefixes {
 
 // -----
 
+tile.plan @sizes_without_prompts {
+  // expected-error @+1 {{expected a tile.prompts in the plan, which provides 'num_prompts'}}
+  %0 = tile.dim "num_prompts"
+  tile.return
+}
+
+// -----
+
+tile.plan @two_prompts {
+  tile.work keys_per_block 64 rows_per_token 8 rows_per_tile 64 item_cost 1.0 merge_cost 1.0
+  %true = arith.constant true
+  tile.prompts %true above 1
+  // expected-error @+1 {{expected at most one in a tile.plan}}
+  tile.prompts %true above 1
+  tile.return
+}
+
+// -----
+
+tile.plan @prompts_without_work {
+  %true = arith.constant true
+  // expected-error @+1 {{expected a tile.work in the plan}}
+  tile.prompts %true above 1
+  tile.return
+}
+
+// -----
+
+tile.plan @prompts_of_split_batch attributes {tile.decode_threshold = 4 : i64} {
+  tile.work keys_per_block 64 rows_per_token 8 rows_per_tile 64 item_cost 1.0 merge_cost 1.0
+  %true = arith.constant true
+  // expected-error @+1 {{expected a plan without tile.decode_threshold}}
+  tile.prompts %true above 1
+  tile.return
+}
+
+// -----
+
+tile.plan @prompts_above_nothing {
+  tile.work keys_per_block 64 rows_per_token 8 rows_per_tile 64 item_cost 1.0 merge_cost 1.0
+  %true = arith.constant true
+  // expected-error @+1 {{expected at least 1 and below 2^32 new tokens, got 0}}
+  tile.prompts %true above 0
+  tile.return
+}
+
+// -----
+
+tile.plan @prompts_in_a_branch {
+  tile.work keys_per_block 64 rows_per_token 8 rows_per_tile 64 item_cost 1.0 merge_cost 1.0
+  %true = arith.constant true
+  scf.if %true {
+    // expected-error @+1 {{expects parent op 'tile.plan'}}
+    tile.prompts %true above 1
+  }
+  tile.return
+}
+
+// -----
+
 tile.plan @parts_without_threshold {
   // expected-error @+1 {{expected a plan with tile.decode_threshold, which provides 'num_decodes'}}
   %0 = tile.dim "num_decodes"

@@ -200,7 +200,8 @@ TEST(Package, SizesAndMetadataOfWhatAFunctionLacksAreRefused) {
   const struct {
     const char *size, *metadata, *missing;
   } owners[] = {{"num_decodes", "prefill_query_start_loc", "a decode_threshold"},
-                {"num_shared_tokens", "shared_query_start_loc", "a shared_prefix"}};
+                {"num_shared_tokens", "shared_query_start_loc", "a shared_prefix"},
+                {"num_prompts", "prompt_requests", "prompts"}};
   for (const auto &[size, metadata, missing] : owners) {
     refuse(mlac::runtime::concat("uses ", size, " without ", missing).c_str(),
            [size](auto &p) { p.targets[0]->functions[1]->dims[0] = size; });
@@ -228,6 +229,36 @@ TEST(Package, SharedTokensDependOnWhatIsKnownBeforeThem) {
   EXPECT_TRUE(openChanged(ofSize("num_requests")).isOk());
   for (const char *later : {"num_chunks", "num_shared_tokens"})
     refuse(mlac::runtime::concat("shared_prefix: depends on ", later).c_str(), ofSize(later));
+}
+
+TEST(Package, D10_PromptsHaveARuleThatIsKnownBeforeThem) {
+  auto change = [](const char *size, uint32_t above, uint32_t threshold = 0) {
+    return [=](fb::PackageT &p) {
+      fb::FunctionT &function = *p.targets[0]->functions[1];
+      auto dim = static_cast<int64_t>(function.dims.size());
+      auto node = static_cast<uint32_t>(function.exprs.size());
+      function.dims.push_back(size);
+      function.exprs.emplace_back(fb::ExprOp::Dim, 0, 0, 0, dim);
+      function.prompts = std::make_unique<fb::PromptsT>();
+      function.prompts->pays = node;
+      function.prompts->above = above;
+      function.decode_threshold = threshold;
+      if (!function.work)
+        function.work = std::make_unique<fb::WorkT>();
+      function.work->keys_per_block = 4;
+      function.work->rows_per_token = function.work->rows_per_tile = 1;
+    };
+  };
+  for (const char *known : {"num_prompt_tokens", "num_prompts", "num_requests", "num_sms"})
+    EXPECT_TRUE(openChanged(change(known, 43)).isOk()) << known;
+  for (const char *later : {"num_chunks", "num_parts"})
+    refuse(mlac::runtime::concat("prompts: depends on ", later).c_str(), change(later, 43));
+  refuse("prompts: above 0 new tokens", change("num_prompts", 0));
+  refuse("prompts: without a partition of the whole batch's work", change("num_prompts", 43, 4));
+  refuse("prompts: without a partition of the whole batch's work", [&](fb::PackageT &p) {
+    change("num_prompts", 43)(p);
+    p.targets[0]->functions[1]->work = nullptr;
+  });
 }
 
 /// A map of the buffer argument 0 of the launch, [argument 4, 64] with stride 64.

@@ -114,11 +114,11 @@ TEST_F(PlannersTest, AnotherOrderIsFound) {
   auto at = [&](Owner owner) { return std::ranges::find(list, owner, &Planner::owner); };
   EXPECT_FALSE(findUnservedNeed(list));
   // Work is cut behind the shared prefix.
-  std::iter_swap(at(Owner::Shared), at(Owner::Work));
+  std::rotate(at(Owner::Shared), at(Owner::Shared) + 1, at(Owner::Work) + 1);
   ASSERT_TRUE(findUnservedNeed(list));
   EXPECT_EQ(findUnservedNeed(list)->owner, Owner::Work);
   EXPECT_EQ(findUnservedNeed(list)->dim, Dim::NumSharedTokens);
-  std::iter_swap(at(Owner::Shared), at(Owner::Work));
+  std::rotate(at(Owner::Chunks), at(Owner::Shared), at(Owner::Shared) + 1);
   // Chunks of a padded step are those of the shape, which padding puts in the batch's place.
   std::iter_swap(at(Owner::Padding), at(Owner::Chunks));
   ASSERT_TRUE(findUnservedNeed(list));

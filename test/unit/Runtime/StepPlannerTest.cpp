@@ -96,6 +96,12 @@ TEST(Chunks, A26_DefaultWorkspace) {
   EXPECT_EQ(defaultWorkspaceTokens(163840, 2048, 64), 131072);
 }
 
+TEST(Chunks, D10_WorkspaceOfPromptsKeys) {
+  EXPECT_EQ(defaultWorkspaceTokens(2048, 16, 64, 0, /*copiesKeys=*/true), 65536);
+  EXPECT_EQ(defaultWorkspaceTokens(163840, 2048, 64, 0, /*copiesKeys=*/true), 131072);
+  EXPECT_EQ(defaultWorkspaceTokens(2048, 16, 64, 32768, /*copiesKeys=*/true), 32768);
+}
+
 // A cap of the caller's is obeyed, and nothing raised: the engine refuses what is too small.
 TEST(Chunks, A51_WorkspaceOfAnotherCap) {
   EXPECT_EQ(defaultWorkspaceTokens(163840, 8, 64, 131072), 131072);

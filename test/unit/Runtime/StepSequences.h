@@ -35,14 +35,20 @@ inline mla_sequence createSequence(runtime::KVCache &cache, int64_t length) {
 inline constexpr runtime::WorkParams kSmallWork = {
     /*keysPerBlock=*/4, /*rowsPerToken=*/1, /*rowsPerTile=*/1, 0.5, 0.5, 0};
 
-/// A function that asks for all that a step can have. It attends apart to all common tokens.
+/// A function that asks for all that a step can have. It attends apart to all common tokens, and to
+/// prompts of three tokens and more if there are at least as many multiprocessors.
 inline runtime::FunctionInfo makeDemandingFunction() {
   namespace fb = mlac::package;
   runtime::FunctionInfo function{};
-  std::vector<fb::ExprNode> nodes = {{fb::ExprOp::Dim, 0, 0, 0, 0}};
-  EXPECT_TRUE(runtime::ExpressionTable::make(nodes, {runtime::Dim::NumCommonTokens}, function.exprs)
-                  .isOk());
+  std::vector<fb::ExprNode> nodes = {{fb::ExprOp::Dim, 0, 0, 0, 0},
+                                     {fb::ExprOp::Dim, 0, 0, 0, 1},
+                                     {fb::ExprOp::Dim, 0, 0, 0, 2},
+                                     {fb::ExprOp::Ge, 1, 2, 0, 0}};
+  std::vector<runtime::Dim> dims = {runtime::Dim::NumCommonTokens, runtime::Dim::NumSms,
+                                    runtime::Dim::NumPromptTokens};
+  EXPECT_TRUE(runtime::ExpressionTable::make(nodes, dims, function.exprs).isOk());
   function.sharedTokens = 0;
+  function.prompts = {/*above=*/2, /*pays=*/3};
   function.usesChunks = true;
   function.work = kSmallWork;
   return function;

@@ -354,11 +354,33 @@ const GroupsCase kCodes[] = {
 INSTANTIATE_TEST_SUITE_P(Codes, GroupedSchedules, ::testing::ValuesIn(kCodes),
                          [](const auto &info) { return info.param.name; });
 
+GroupsCase makePromptsOfCodes(std::string name, int64_t heads, int64_t kvHeads, int64_t dim,
+                              std::vector<Request> requests, int64_t window = 0, double softcap = 0,
+                              bool hasSink = false) {
+  GroupsCase made =
+      makeCodes(std::move(name), heads, kvHeads, dim, dim, /*page=*/16, std::move(requests), 1);
+  made.chosen = "pingpong";
+  made.window = window;
+  made.softcap = softcap;
+  made.hasSink = hasSink;
+  return made;
+}
+
 // Queries that fill tiles, whose programs lie side by side: whole and behind a context, where
 // blocks do not begin, of one request that is a tile and a row.
 const GroupsCase kPrompts[] = {
     {"prompts", "", "pingpong", 4, 2, 64, 64, 16, 16, {{200, 200}}, 2},
-    {"prompts_ragged", "", "pingpong", 4, 2, 128, 128, 64, 64, {{130, 130}, {1, 1}, {129, 129}}, 1},
+    {"prompts_ragged",
+     "",
+     "pingpong and stream",
+     4,
+     2,
+     128,
+     128,
+     64,
+     64,
+     {{130, 130}, {1, 1}, {129, 129}},
+     1},
     {"prompts_context", "", "pingpong", 4, 2, 64, 128, 64, 16, {{333, 140}, {200, 65}}, 1},
     {"prompts_one_pool", "", "pingpong", 4, 2, 128, 64, 16, 0, {{150, 140}}, 2},
     {"prompts_no_groups", "", "pingpong", 2, 2, 64, 64, 16, 32, {{150, 150}, {100, 90}}, 1},
@@ -395,7 +417,7 @@ const GroupsCase kPrompts[] = {
     {"prompts_cap", "", "pingpong", 2, 1, 64, 64, 16, 16, {{200, 150}}, 1, false, 0, 2.5},
     {"prompts_sink",
      "",
-     "pingpong",
+     "pingpong and stream",
      5,
      1,
      64,
@@ -439,6 +461,25 @@ const GroupsCase kPrompts[] = {
      0,
      false,
      {"key-block=64"}},
+    // Copies of codes, of which each program reads its head's and request's.
+    makePromptsOfCodes("prompts_codes", 16, 2, 64, {{250, 250}}),
+    makePromptsOfCodes("prompts_codes_ragged", 24, 2, 64,
+                       {{300, 270}, {0, 0}, {90, 1}, {230, 230}}),
+    // Decodes, a query of some tokens and an empty request stay in pieces.
+    {"prompts_beside",
+     "",
+     "pingpong and stream",
+     4,
+     2,
+     64,
+     64,
+     16,
+     16,
+     {{130, 1}, {0, 0}, {200, 200}, {70, 3}, {190, 40}, {150, 90}, {300, 1}},
+     2},
+    {"prompts_beside_cut", "", "pingpong", 8, 1, 128, 128, 16, 64, {{400, 1}, {300, 180}}, 4, true},
+    makePromptsOfCodes("prompts_codes_one_kv_head", 8, 1, 128, {{333, 140}}, /*window=*/0, 2.5),
+    makePromptsOfCodes("prompts_codes_window", 8, 1, 64, {{320, 270}}, 150, 0, /*hasSink=*/true),
     {"simple_prompts", "simple", "simple", 2, 1, 64, 64, 16, 16, {{200, 150}}, 1},
 };
 

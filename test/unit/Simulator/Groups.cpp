@@ -141,7 +141,6 @@ Groups::Groups(const GroupsCase &test, MLIRContext &context) : test(test) {
   if (!lowerToTile(context, makeGraph(), test.schedule.empty() ? "auto" : test.schedule,
                    test.parameters))
     return;
-  planWork(test.requests, test.numSms, test.isCut);
   int64_t keyWidth = test.kvHeads * test.keyDim, valueWidth = test.kvHeads * test.valueDim;
   if (test.valuePage == 0) {
     makePool("", test.keyPage, {keyWidth, valueWidth});
@@ -154,6 +153,7 @@ Groups::Groups(const GroupsCase &test, MLIRContext &context) : test(test) {
   if (test.hasSink)
     plan.buffers["sink"] = makeSinks();
   plan.buffers["output"] = Bits(rows * test.valueDim, kNaN);
+  planPrompts(test.requests, test.numSms, test.isCut);
   auto planOp = *module->getOps<tile::PlanOp>().begin();
   if (!plan.evaluate(planOp.getBody().front()) || !lowerToSm90())
     chosen.clear();

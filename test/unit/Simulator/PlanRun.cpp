@@ -47,13 +47,18 @@ bool PlanRun::evaluate(Block &block) {
                             values[launch.getGridZ()].number};
               for (Value argument : launch.getArgs())
                 entry.bindings.push_back(values[argument]);
-              launches.push_back(entry);
+              if (!llvm::is_contained(entry.grid, 0))
+                launches.push_back(entry);
               return true;
             })
             .Case([&](scf::IfOp branch) {
               Region &taken = values[branch.getCondition()].number ? branch.getThenRegion()
                                                                    : branch.getElseRegion();
               return branch.getNumResults() == 0 && (taken.empty() || evaluate(taken.front()));
+            })
+            .Case([&](tile::PromptsOp prompts) {
+              doPromptsPay = values[prompts.getPays()].number != 0;
+              return true;
             })
             .Case<tile::WorkOp, tile::ReturnOp, scf::YieldOp>([](Operation *) { return true; })
             .Default([&](Operation *) {

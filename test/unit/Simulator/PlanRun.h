@@ -48,6 +48,7 @@ public:
   Buffers buffers;
   std::map<std::string, int64_t> dims;
   std::vector<Launch> launches;
+  bool doPromptsPay = false; // of tile.prompts, with the dims
 
 private:
   llvm::DenseMap<mlir::Value, Binding> values;

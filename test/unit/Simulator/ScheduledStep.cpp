@@ -19,7 +19,12 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include "gtest/gtest.h"
+
+#include <limits>
+#include <set>
 
 using namespace mlac;
 using namespace mlac::test;
@@ -114,7 +119,7 @@ bool ScheduledStep::lowerToTile(MLIRContext &context, const std::string &graph,
 }
 
 bool ScheduledStep::lowerToSm90() {
-  chosen = "simple";
+  std::set<std::string> names;
   auto isLaunched = [&](tile::KernelOp kernel) {
     return plan.launches.empty() || llvm::any_of(plan.launches, [&](const auto &launch) {
              return launch.kernel == kernel.getSymName();
@@ -122,7 +127,8 @@ bool ScheduledStep::lowerToSm90() {
   };
   for (auto kernel : llvm::make_filter_range(module->getOps<tile::KernelOp>(), isLaunched))
     if (auto schedule = kernel->getAttrOfType<tile::ScheduleInterface>(tile::kScheduleAttr))
-      chosen = schedule.getScheduleName().str();
+      names.insert(schedule.getScheduleName().str());
+  chosen = names.empty() ? "simple" : llvm::join(names, " and ");
   PassManager passes(module->getContext());
   buildTileToSm90Pipeline(passes);
   return succeeded(passes.run(*module));
@@ -139,7 +145,8 @@ template <typename T> static std::vector<int32_t> flatten(std::span<const T> rec
   return flat;
 }
 
-void ScheduledStep::planWork(ArrayRef<Request> requests, int64_t numSms, bool isCut) {
+void ScheduledStep::planWork(ArrayRef<Request> requests, int64_t numSms, bool isCut,
+                             int64_t mostPieceTokens) {
   runtime::WorkParams params{};
   module->walk([&](tile::WorkOp work) {
     params = {int64_t(work.getKeysPerBlock()),
@@ -157,13 +164,18 @@ void ScheduledStep::planWork(ArrayRef<Request> requests, int64_t numSms, bool is
   });
   std::vector<runtime::WorkRequest> planned;
   std::vector<int32_t> starts = {0};
+  int64_t longest = 0;
   for (const Request &request : requests) {
     planned.push_back({request.seqLen, starts.back(), request.queryLen});
+    if (request.queryLen > mostPieceTokens)
+      planned.back() = {};
     starts.push_back(starts.back() + request.queryLen);
+    longest = std::max<int64_t>(longest, request.seqLen);
   }
   runtime::WorkPlanner planner;
   planner.plan(params, planned, numSms);
-  const runtime::WorkSizes &sizes = planner.sizes();
+  bool hasPieces = llvm::any_of(planned, [](const auto &request) { return request.queryLen > 0; });
+  runtime::WorkSizes sizes = hasPieces ? planner.sizes() : runtime::WorkSizes();
   std::vector<int32_t> seqLens;
   for (const Request &request : requests)
     seqLens.push_back(request.seqLen);
@@ -179,10 +191,49 @@ void ScheduledStep::planWork(ArrayRef<Request> requests, int64_t numSms, bool is
   plan.dims["partial_tokens"] = sizes.partialTokens;
   plan.dims["num_merges"] = sizes.merges;
   plan.dims["num_merge_programs"] = sizes.mergePrograms;
+  plan.dims["max_seq_len"] = longest;
   plan.dims["num_tokens"] = countTokens(requests);
   plan.dims["num_requests"] = requests.size();
   plan.dims["max_query_len"] = getMaxQueryLen(requests);
   plan.dims["num_sms"] = numSms;
+}
+
+/// The sizes and lists of prompts: the requests of more than `above` new tokens.
+static void setPrompts(PlanRun &plan, ArrayRef<Request> requests, int64_t above) {
+  std::vector<int32_t> prompts, starts = {0};
+  int64_t tokens = 0, longestOther = 0;
+  for (auto [index, request] : llvm::enumerate(requests)) {
+    if (request.queryLen <= above) {
+      longestOther = std::max<int64_t>(longestOther, request.queryLen);
+      continue;
+    }
+    prompts.push_back(index);
+    starts.push_back(starts.back() + request.seqLen);
+    tokens += request.queryLen;
+  }
+  plan.dims["num_prompts"] = prompts.size();
+  plan.dims["num_prompt_tokens"] = tokens;
+  plan.dims["num_prompt_keys"] = starts.back();
+  plan.dims["max_piece_query_len"] = longestOther;
+  prompts.resize(std::max<size_t>(prompts.size(), 1));
+  plan.buffers["prompt_requests"] = prompts;
+  plan.buffers["prompt_key_loc"] = starts;
+}
+
+void ScheduledStep::planPrompts(ArrayRef<Request> requests, int64_t numSms, bool isCut) {
+  auto planOp = *module->getOps<tile::PlanOp>().begin();
+  auto prompts = planOp.getBody().getOps<tile::PromptsOp>();
+  constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+  if (prompts.empty())
+    return planWork(requests, numSms, isCut);
+  auto above = static_cast<int64_t>((*prompts.begin()).getAbove());
+  planWork(requests, numSms, isCut);
+  setPrompts(plan, requests, above);
+  PlanRun trial = plan; // as if they were apart
+  ASSERT_TRUE(trial.evaluate(planOp.getBody().front()));
+  if (!trial.doPromptsPay || plan.dims["num_prompts"] == 0)
+    return setPrompts(plan, requests, kNone);
+  planWork(requests, numSms, isCut, above);
 }
 
 //===----------------------------------------------------------------------===//

@@ -16,6 +16,7 @@
 
 #include "PlanRun.h"
 
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -72,7 +73,11 @@ protected:
   bool lowerToSm90();
   /// Sizes and metadata of a step of attention in pieces (tile.work). Cut requests have pieces
   /// wherever that balances parts.
-  void planWork(llvm::ArrayRef<Request> requests, int64_t numSms, bool isCut);
+  /// Without requests of more than `mostPieceTokens` new tokens.
+  void planWork(llvm::ArrayRef<Request> requests, int64_t numSms, bool isCut,
+                int64_t mostPieceTokens = std::numeric_limits<int64_t>::max());
+  /// The same where the plan may have prompts apart, whose buffers are all there.
+  void planPrompts(llvm::ArrayRef<Request> requests, int64_t numSms, bool isCut);
 };
 
 } // namespace mlac::test

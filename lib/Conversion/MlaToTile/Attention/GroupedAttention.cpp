@@ -30,7 +30,8 @@ using cache::Part;
 namespace {
 class GroupedKernel : public PagedKernel {
 public:
-  GroupedKernel(StepLowering &step, mla::GroupedAttentionOp op);
+  /// `hasPrompts`: requests of many queries are not its.
+  GroupedKernel(StepLowering &step, mla::GroupedAttentionOp op, bool hasPrompts);
 
 private:
   struct Source : HeadRows {
@@ -74,10 +75,11 @@ static int64_t chooseTileRows(StepLowering &step, mla::GroupedAttentionOp op) {
   return step.shapes.rowsFor(hasOneQuery ? op.getGroup() : step.shapes.queryRows);
 }
 
-GroupedKernel::GroupedKernel(StepLowering &step, mla::GroupedAttentionOp op)
+GroupedKernel::GroupedKernel(StepLowering &step, mla::GroupedAttentionOp op, bool hasPrompts)
     : PagedKernel(step,
                   {op, op.getBatch(), op.getNumSplits(), "grouped_attention",
-                   static_cast<int64_t>(op.getWindow()), /*countsKeys=*/true,
+                   static_cast<int64_t>(op.getWindow()),
+                   hasPrompts ? step.dim("max_piece_query_len") : Value(), /*countsKeys=*/true,
                    /*hasOwnValues=*/true, canHaveSides(step, op)},
                   chooseRows(step, op, chooseTileRows(step, op)), chooseTileRows(step, op)),
       op(op), query(step.lookup(op.getQuery())), keys(addSource(op.getKeyCache(), Part::Key)) {
@@ -154,6 +156,9 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::GroupedAttention
     return op.emitOpError("expected queries whose heads lie together in memory, got ")
            << queries.size(1) << " heads " << queries.strides[1] << " apart of tokens "
            << queries.strides[0] << " apart";
-  GroupedKernel pieces(step, op);
-  return launchBesidePrompts(step, op, [&] { return pieces.launch(); });
+  std::optional<PromptRule> prompts = findPromptRule(step, op);
+  GroupedKernel pieces(step, op, prompts.has_value());
+  if (prompts)
+    launchPrompts(step, op, *prompts);
+  return pieces.launch();
 }

@@ -10,6 +10,7 @@
 
 #include "Attention/HeadRows.h"
 #include "Attention/OnlineSoftmax.h"
+#include "Rows/CopyKeys.h"
 
 #include "mla/Dialect/Tile/Transforms/Passes.h"
 
@@ -21,6 +22,12 @@ using cache::Part;
 //===----------------------------------------------------------------------===//
 // The kernel
 //===----------------------------------------------------------------------===//
+
+/// Rows of codes are copied to rows of the model's type first: no schedule over programs turns
+/// codes, and each tile of queries would turn them again.
+static bool hasCodes(mla::GroupedAttentionOp op) {
+  return op.getKeyCache().getType().isQuantized() || op.getValueCache().getType().isQuantized();
+}
 
 namespace {
 class PromptKernel {
@@ -34,21 +41,31 @@ private:
     TensorRef ref;
     unsigned arg;
   };
+  /// Keys or values: rows of the pool's pages, or copies of them.
   struct Source : HeadRows {
-    unsigned table; // the block table's argument, before that of its columns
+    Part part;
+    unsigned table = 0; // the block table's argument, before that of its columns
+    std::optional<Operand> copies;
   };
   /// What a program does: rows of a head of a request.
   struct Work {
-    RowRange queries;
-    Value row, head, seqLen, context;
+    RowRange queries, keys; // keys: all of the request's, where copies of them begin
+    Value request, row, head, context;
   };
-  Operand addOperand(Value tensor);
-  Source addSource(TypedValue<mla::CacheType> cache, Part part);
+  Operand addOperand(TensorRef ref);
+  Operand addOperand(Value tensor) { return addOperand(step.lookup(tensor)); }
+  Source addPages(TypedValue<mla::CacheType> cache, Part part);
+  Source addCopies(TypedValue<mla::CacheType> cache, Part part);
+  void copyKeys();
 
   void write(KernelBuilder &b, ValueRange args);
   void writeTile(KernelBuilder &b, ValueRange args, const Work &work);
   tile::AttendOp emitAttend(KernelBuilder &b, ValueRange args, const Work &work);
-  Value viewRows(KernelBuilder &b, ValueRange args, const Operand &operand, const Work &work);
+  Value viewRows(KernelBuilder &b, ValueRange args, const Operand &operand, RowRange rows,
+                 Value head);
+  Value viewKeys(KernelBuilder &b, ValueRange args, const Source &source, const Work &work);
+  Value findTable(KernelBuilder &b, ValueRange args, const Source &source, const Work &work);
+  void countRows(ValueRange args);
   Value firstKey(KernelBuilder &b, const Work &work);
   SmallVector<Value> startWithSink(KernelBuilder &b, ValueRange args, const Work &work);
 
@@ -62,15 +79,23 @@ private:
 };
 
 /// Positions of the arguments that come before the pools.
-enum Arg : unsigned { kQueryStarts, kSeqLens, kTokens };
+enum Arg : unsigned { kRequests, kQueryStarts, kSeqLens, kTokens, kKeyStarts, kKeyTokens };
 } // namespace
 
 PromptKernel::PromptKernel(StepLowering &step, mla::GroupedAttentionOp op)
     : step(step), op(op), tileRows(step.shapes.queryRows), tileKeys(step.shapes.keys) {
-  planArgs = {step.metadata("query_start_loc"), step.metadata("seq_lens"), step.dim("num_tokens")};
-  keys = addSource(op.getKeyCache(), Part::Key);
-  bool isOnePool = step.cache(op.getKeyCache()) == step.cache(op.getValueCache());
-  values = isOnePool ? keys : addSource(op.getValueCache(), Part::Value);
+  planArgs = {step.metadata("prompt_requests"), step.metadata("query_start_loc"),
+              step.metadata("seq_lens"), step.dim("num_tokens")};
+  if (hasCodes(op)) {
+    planArgs.append({step.metadata("prompt_key_loc"), step.dim("num_prompt_keys")});
+    keys = addCopies(op.getKeyCache(), Part::Key);
+    values = addCopies(op.getValueCache(), Part::Value);
+  } else {
+    keys = addPages(op.getKeyCache(), Part::Key);
+    bool isOnePool = step.cache(op.getKeyCache()) == step.cache(op.getValueCache());
+    values = isOnePool ? keys : addPages(op.getValueCache(), Part::Value);
+    values.part = Part::Value;
+  }
   query = addOperand(op.getQuery());
   output = addOperand(op.getOutput());
   values.columns = output.ref.size(2);
@@ -80,28 +105,64 @@ PromptKernel::PromptKernel(StepLowering &step, mla::GroupedAttentionOp op)
     sink = addOperand(op.getSink());
 }
 
-PromptKernel::Operand PromptKernel::addOperand(Value tensor) {
-  Operand operand{step.lookup(tensor), static_cast<unsigned>(planArgs.size())};
+PromptKernel::Operand PromptKernel::addOperand(TensorRef ref) {
+  Operand operand{std::move(ref), static_cast<unsigned>(planArgs.size())};
   planArgs.push_back(operand.ref.buffer);
   return operand;
 }
 
-PromptKernel::Source PromptKernel::addSource(TypedValue<mla::CacheType> cache, Part part) {
+PromptKernel::Source PromptKernel::addPages(TypedValue<mla::CacheType> cache, Part part) {
   HeadRows rows = HeadRows::add(step, op, cache, part, planArgs);
   auto table = static_cast<unsigned>(planArgs.size());
   planArgs.push_back(step.poolMetadata(cache, op.getBatch(), "block_table"));
   planArgs.push_back(step.poolDim(cache, "max_blocks_per_request"));
-  return {rows, table};
+  return {rows, part, table};
 }
 
-/// The head's rows of a request's queries, or of its output.
+PromptKernel::Source PromptKernel::addCopies(TypedValue<mla::CacheType> cache, Part part) {
+  Source source{{Pool::ofPlan(step, cache)}, part};
+  int64_t heads = op.getHeads() / op.getGroup();
+  source.columns = source.pool.width(part) / heads;
+  Builder builder(op.getContext());
+  source.copies =
+      addOperand(step.workspace({step.dim("num_prompt_keys"), builder.getIndexAttr(heads),
+                                 builder.getIndexAttr(source.columns)},
+                                cache.getType().getElement()));
+  return source;
+}
+
+/// Fields of one pool together.
+void PromptKernel::copyKeys() {
+  KeyCopy ofKeys{keys.part, keys.copies->ref}, ofValues{values.part, values.copies->ref};
+  if (step.cache(op.getKeyCache()) == step.cache(op.getValueCache()))
+    return copyPromptKeys(step, op.getBatch(), op.getKeyCache(), {ofKeys, ofValues});
+  copyPromptKeys(step, op.getBatch(), op.getKeyCache(), ofKeys);
+  copyPromptKeys(step, op.getBatch(), op.getValueCache(), ofValues);
+}
+
+/// A head's rows of a request.
 Value PromptKernel::viewRows(KernelBuilder &b, ValueRange args, const Operand &operand,
-                             const Work &work) {
+                             RowRange rows, Value head) {
   const TensorRef &ref = operand.ref;
-  Value offset = b.add(b.mul(work.queries.begin, ref.strides[0]), b.mul(work.head, ref.strides[1]));
-  return b.view(args[operand.arg], b.extent(offset, ref.offset),
-                {work.queries.count, b.fixed(ref.size(2))},
+  Value offset = b.add(b.mul(rows.begin, ref.strides[0]), b.mul(head, ref.strides[1]));
+  return b.view(args[operand.arg], b.extent(offset, ref.offset), {rows.count, b.fixed(ref.size(2))},
                 {b.fixed(ref.strides[0]), b.fixed(ref.strides[2])});
+}
+
+Value PromptKernel::viewKeys(KernelBuilder &b, ValueRange args, const Source &source,
+                             const Work &work) {
+  Value head = arith::DivUIOp::create(b, work.head, b.index(op.getGroup())); // of keys
+  if (source.copies)
+    return viewRows(b, args, *source.copies, work.keys, head);
+  return source.view(b, args, source.part, head);
+}
+
+/// Null of copies, which lie side by side.
+Value PromptKernel::findTable(KernelBuilder &b, ValueRange args, const Source &source,
+                              const Work &work) {
+  if (source.copies)
+    return {};
+  return blockTableRow(b, args[source.table], work.request, args[source.table + 1]);
 }
 
 /// The first key that the tile's first row sees, or a few before it: blocks start where boxes
@@ -127,27 +188,23 @@ SmallVector<Value> PromptKernel::startWithSink(KernelBuilder &b, ValueRange args
 }
 
 tile::AttendOp PromptKernel::emitAttend(KernelBuilder &b, ValueRange args, const Work &work) {
-  Value queries = b.load(viewRows(b, args, query, work), {work.row, b.index(0)},
+  Value queries = b.load(viewRows(b, args, query, work.queries, work.head), {work.row, b.index(0)},
                          {tileRows, paddedWidth(keys.columns)});
-  Value head = arith::DivUIOp::create(b, work.head, b.index(op.getGroup())); // of keys
-  auto findTable = [&](const Source &source) {
-    return blockTableRow(b, args[source.table], b.programId(2), args[source.table + 1]);
-  };
   // Row i sees keys up to its own, and from a window's first on.
   Value own = b.add(work.context, work.row), starts;
   if (auto window = static_cast<int64_t>(op.getWindow())) {
     Value first = b.splat(b.toI32(b.sub(b.add(own, 1), b.index(window))), tileRows);
     starts = arith::AddIOp::create(b, b.iota(0, tileRows), first);
   }
-  Value end = b.minimum(work.seqLen, b.add(own, tileRows));
+  Value end = b.minimum(work.keys.count, b.add(own, tileRows));
   Type row = RankedTensorType::get({tileRows}, b.getF32Type());
   auto result = RankedTensorType::get({tileRows, step.shapes.accumulatorWidth(values.columns)},
                                       b.getF32Type());
-  Value keyView = keys.view(b, args, Part::Key, head);
-  Value valueView = values.view(b, args, Part::Value, head);
-  return tile::AttendOp::create(b, row, row, result, queries, keyView, findTable(keys),
-                                /*list=*/Value(), valueView, findTable(values),
-                                /*scales=*/Value(), firstKey(b, work), end, work.seqLen,
+  Value keyView = viewKeys(b, args, keys, work), valueView = viewKeys(b, args, values, work);
+  return tile::AttendOp::create(b, row, row, result, queries, keyView,
+                                findTable(b, args, keys, work),
+                                /*list=*/Value(), valueView, findTable(b, args, values, work),
+                                /*scales=*/Value(), firstKey(b, work), end, work.keys.count,
                                 /*seen=*/Value(), starts, own, startWithSink(b, args, work),
                                 tileKeys, /*unit=*/1, op.getScale(), /*lag=*/APFloat(0.0),
                                 /*exact=*/false, op.getSoftcap());
@@ -155,7 +212,7 @@ tile::AttendOp PromptKernel::emitAttend(KernelBuilder &b, ValueRange args, const
 
 void PromptKernel::writeTile(KernelBuilder &b, ValueRange args, const Work &work) {
   tile::AttendOp attend = emitAttend(b, args, work);
-  b.storeNarrow(normaliseOutput(b, attend), viewRows(b, args, output, work),
+  b.storeNarrow(normaliseOutput(b, attend), viewRows(b, args, output, work.queries, work.head),
                 {work.row, b.index(0)});
   if (!lse)
     return;
@@ -165,25 +222,43 @@ void PromptKernel::writeTile(KernelBuilder &b, ValueRange args, const Work &work
   b.store(attendedLse(b, attend), view, work.row);
 }
 
+/// What bounds the rows of whole tensors, which TMA copies from.
+void PromptKernel::countRows(ValueRange args) {
+  auto kernel = cast<tile::KernelOp>(cast<BlockArgument>(args[0]).getOwner()->getParentOp());
+  auto count = [&](const Operand &operand, Arg rows) {
+    auto type = IntegerType::get(kernel.getContext(), 64);
+    kernel.setArgAttr(operand.arg, tile::kRowCountAttr, IntegerAttr::get(type, rows));
+  };
+  count(query, kTokens);
+  for (const Source *source : {&keys, &values})
+    if (source->copies)
+      count(*source->copies, kKeyTokens);
+}
+
 void PromptKernel::write(KernelBuilder &b, ValueRange args) {
-  // Queries are copied from the whole tensor.
-  auto kernel = cast<tile::KernelOp>(b.getInsertionBlock()->getParentOp());
-  kernel.setArgAttr(query.arg, tile::kRowCountAttr, b.getI64IntegerAttr(kTokens));
-  Work work{loadRange(b, args[kQueryStarts], b.programId(2)),
-            b.mul(b.programId(0), tileRows),
-            b.programId(1),
-            {},
-            {}};
+  countRows(args);
+  Value prompt = b.programId(2), request = b.loadScalar(args[kRequests], prompt);
+  Work work{.queries = loadRange(b, args[kQueryStarts], request),
+            .keys = {},
+            .request = request,
+            .row = b.mul(b.programId(0), tileRows),
+            .head = b.programId(1),
+            .context = {}};
   b.ifThen(b.isBelow(work.row, work.queries.count), [&] {
-    work.seqLen = b.loadScalar(args[kSeqLens], b.programId(2));
-    work.context = b.sub(work.seqLen, work.queries.count);
+    if (keys.copies)
+      work.keys = loadRange(b, args[kKeyStarts], prompt);
+    else
+      work.keys.count = b.loadScalar(args[kSeqLens], request);
+    work.context = b.sub(work.keys.count, work.queries.count);
     writeTile(b, args, work);
   });
 }
 
 void PromptKernel::launch() {
+  if (hasCodes(op))
+    copyKeys();
   std::array<Value, 3> grid = {step.ceilDiv(step.dim("max_query_len"), tileRows),
-                               step.constant(op.getHeads()), step.dim("num_requests")};
+                               step.constant(op.getHeads()), step.dim("num_prompts")};
   step.launch("grouped_prompts", grid, planArgs,
               [&](KernelBuilder &b, ValueRange args) { write(b, args); });
 }
@@ -194,47 +269,101 @@ void PromptKernel::launch() {
 
 /// Whether blocks of keys are boxes of the pool's pages, whole panels wide, as schedules over
 /// programs copy them.
-static bool hasBoxes(StepLowering &step, TypedValue<mla::CacheType> cache, int64_t columns) {
-  if (cache.getType().isQuantized()) // no schedule over programs turns codes
-    return false;
+static bool hasBoxes(StepLowering &step, mla::GroupedAttentionOp op,
+                     TypedValue<mla::CacheType> cache, int64_t columns) {
   constexpr int64_t kLeastRows = 16; // a thread copies each box
   int64_t page = cache.getType().getPageSize(), keys = step.shapes.keys;
   bool isCut = page % keys == 0 || (keys % page == 0 && page >= kLeastRows);
-  return isCut && columns % kValueColumns == 0 && columns <= 4 * kValueColumns;
+  return (isCut || hasCodes(op)) && columns % kValueColumns == 0 && columns <= 4 * kValueColumns;
 }
 
+/// Whether the op may have prompts, whatever the others of its step are.
 static bool canHavePrompts(StepLowering &step, mla::GroupedAttentionOp op) {
   // A batch-invariant step has one kernel whatever its sizes are.
   bool isPiecewise = step.shapes.partitionsAttention && step.costs.fixedBlocks == 0 &&
                      !op.getNumSplits() && !op->hasAttr(mla::kUnsplitAttr);
+  // Parts of a batch are prompts and others already.
+  bool isWhole = isa<BlockArgument>(op.getBatch());
   auto query = cast<RankedTensorType>(op.getQuery().getType());
   auto output = cast<RankedTensorType>(op.getOutput().getType());
-  return isPiecewise && !op.getBatch().getType().hasStaticQueryLen() &&
+  return isPiecewise && isWhole && !op.getBatch().getType().hasStaticQueryLen() &&
          query.getElementType().getIntOrFloatBitWidth() == 16 &&
          output.getElementType() == query.getElementType() &&
-         hasBoxes(step, op.getKeyCache(), query.getDimSize(2)) &&
-         hasBoxes(step, op.getValueCache(), output.getDimSize(2));
+         hasBoxes(step, op, op.getKeyCache(), query.getDimSize(2)) &&
+         hasBoxes(step, op, op.getValueCache(), output.getDimSize(2));
 }
 
-LogicalResult
-mlac::mla_to_tile::launchBesidePrompts(StepLowering &step, mla::GroupedAttentionOp op,
-                                       llvm::function_ref<LogicalResult()> launchPieces) {
-  if (!canHavePrompts(step, op))
-    return launchPieces();
-  // Rows of two tiles that programs side by side compute. A request's last are half empty.
-  int64_t rows = 2 * step.shapes.queryRows;
-  Value tokens = step.dim("num_tokens");
-  Value lost = step.multiply(step.dim("num_requests"), rows / 2);
+/// Rows of two tiles that programs side by side compute.
+static int64_t getTileRows(StepLowering &step) { return 2 * step.shapes.queryRows; }
+
+/// A full machine takes a third of the time that pieces take (docs/lab/grouped.md), of values and
+/// of codes alike.
+static constexpr int64_t kGain = 3;
+
+/// A code is read, written as two bytes, and these are read: in the time of five bytes (an H100's
+/// 3 TB/s) prompts multiply as many queries with a key, 4 FLOP for each of its two columns (600
+/// TFLOP/s).
+static constexpr int64_t kQueriesOfCopy = 500;
+
+/// The longest query that is better off in pieces, where each query takes kGain times as long: of
+/// prompts, a request takes a tile at least, and its keys are copied if they are codes.
+static int64_t findLongestPiece(StepLowering &step, mla::GroupedAttentionOp op) {
+  int64_t copy = hasCodes(op) ? llvm::divideCeil(kQueriesOfCopy, op.getGroup()) : 0;
+  return llvm::divideCeil(getTileRows(step) + copy, kGain);
+}
+
+std::optional<PromptRule> mlac::mla_to_tile::findPromptRule(StepLowering &step,
+                                                            mla::GroupedAttentionOp op) {
+  auto function = op->getParentOfType<func::FuncOp>();
+  if (function->hasAttr(mla::kDecodeThresholdAttr) || function->hasAttr(mla::kDecodesOfAttr))
+    return std::nullopt;
+  // All attentions of a step have the same work, and so leave the same requests.
+  PromptRule rule;
+  WalkResult walk = function.walk([&](Operation *other) {
+    if (isa<mla::AbsorbedAttentionOp, mla::SparseAttentionOp>(other))
+      return WalkResult::interrupt();
+    auto grouped = dyn_cast<mla::GroupedAttentionOp>(other);
+    if (!grouped)
+      return WalkResult::advance();
+    if (!canHavePrompts(step, grouped))
+      return WalkResult::interrupt();
+    rule.above = std::max(rule.above, findLongestPiece(step, grouped));
+    rule.copiesKeys |= hasCodes(grouped);
+    return WalkResult::advance();
+  });
+  return walk.wasInterrupted() ? std::nullopt : std::optional(rule);
+}
+
+/// As prompts take a kGain-th of the time where they fill the machine, where they fill a kGain-th
+/// of it they take as long. The last tile of each is half empty. Of a window's keys few are seen,
+/// but all of a prompt's are copied.
+static Value emitPays(StepLowering &step, mla::GroupedAttentionOp op, bool copiesKeys) {
   OpBuilder &b = step.plan();
-  Value filled = arith::SubIOp::create(b, op.getLoc(), tokens,
-                                       arith::MinSIOp::create(b, op.getLoc(), tokens, lost));
-  // A full machine takes a third of the time that pieces take (docs/lab/grouped.md), so a third
-  // of it takes as long.
-  constexpr int64_t kGain = 3;
-  Value perSm = arith::CeilDivSIOp::create(
-      b, op.getLoc(), step.multiply(filled, kGain * op.getHeads()), step.dim("num_sms"));
-  LogicalResult result = success();
-  step.versionByRows(
-      perSm, rows, [&] { result = launchPieces(); }, [&] { PromptKernel(step, op).launch(); });
-  return result;
+  Location loc = op.getLoc();
+  int64_t rows = getTileRows(step);
+  Value tokens = step.dim("num_prompt_tokens"), prompts = step.dim("num_prompts");
+  Value processors = step.dim("num_sms"), keys = copiesKeys ? step.dim("num_prompt_keys") : Value();
+  auto isAbove = [&](Value x, int64_t limit) -> Value {
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt, x, step.constant(limit));
+  };
+  Value filled = arith::SubIOp::create(b, loc, tokens, step.multiply(prompts, rows / 2));
+  Value perSm =
+      arith::CeilDivSIOp::create(b, loc, step.multiply(filled, kGain * op.getHeads()), processors);
+  Value pays = isAbove(perSm, rows);
+  if (!keys)
+    return pays;
+  auto both = [&](Value x) { pays = arith::AndIOp::create(b, loc, pays, x); };
+  both(isAbove(keys, 0));
+  if (auto window = static_cast<int64_t>(op.getWindow())) {
+    Value saved = step.multiply(tokens, (kGain - 1) * window);
+    Value copies = step.multiply(keys, llvm::divideCeil(kQueriesOfCopy, op.getGroup()));
+    both(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt, saved, copies));
+  }
+  return pays;
+}
+
+void mlac::mla_to_tile::launchPrompts(StepLowering &step, mla::GroupedAttentionOp op,
+                                      const PromptRule &rule) {
+  step.requestPrompts(rule.above, [&] { return emitPays(step, op, rule.copiesKeys); });
+  step.ifAbove(step.dim("num_prompts"), 0, [&] { PromptKernel(step, op).launch(); });
 }

@@ -9,11 +9,12 @@
 // Queries that fill tiles by themselves have a kernel of their own beside the one over pieces:
 // a program computes a tile of queries of one head of one request, over all keys that it sees.
 //
-//     grid  x: tiles of max_query_len   y: head   z: request
+//     grid  x: tiles of max_query_len   y: head   z: prompt
 //
 // So nothing is partial and nothing merged, and schedules may loop over the programs and put two
 // beside each other (tile-loop-over-programs). What it lacks is parallelism where tiles are
-// few, which pieces have: the plan asks how many queries there are.
+// few, which pieces have: tile.prompts asks how many queries there are. Requests of few queries
+// beside them, such as decodes, stay in pieces.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,10 +25,17 @@
 
 namespace mlac::mla_to_tile {
 
-/// `launchPieces`, or where the step's queries are many the kernel for prompts. What computes the
-/// op's results has allocated them.
-mlir::LogicalResult launchBesidePrompts(StepLowering &step, mlir::mla::GroupedAttentionOp op,
-                                        llvm::function_ref<mlir::LogicalResult()> launchPieces);
+/// Which requests are prompts (tile.prompts), for all attentions of a step.
+struct PromptRule {
+  int64_t above = 0; // new tokens
+  bool copiesKeys = false;
+};
+
+/// Nothing if the step's attentions have no kernel for them.
+std::optional<PromptRule> findPromptRule(StepLowering &step, mlir::mla::GroupedAttentionOp op);
+
+/// The kernel for prompts, where there are any. What computes the op's results has allocated them.
+void launchPrompts(StepLowering &step, mlir::mla::GroupedAttentionOp op, const PromptRule &rule);
 
 } // namespace mlac::mla_to_tile
 

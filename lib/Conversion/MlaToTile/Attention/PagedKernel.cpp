@@ -53,9 +53,14 @@ void PagedKernel::findTables(KernelBuilder &b, ValueRange args, Value request, W
     work.tables.push_back(blockTableRow(b, args[table.pages], request, args[table.maxBlocks]));
 }
 
+/// Of the requests that are in pieces.
+Value PagedKernel::longestQuery() {
+  return problem.longestQuery ? problem.longestQuery : step.dim(problem.batch, "max_query_len");
+}
+
 /// Tiles of each run of heads.
 Value PagedKernel::rowTiles() {
-  Value queries = hasOneQuery ? step.constant(1) : step.dim(problem.batch, "max_query_len");
+  Value queries = hasOneQuery ? step.constant(1) : longestQuery();
   Value tiles = step.ceilDiv(step.multiply(queries, layout.run), getUsedRows());
   return step.multiply(tiles, layout.countRuns());
 }
@@ -426,7 +431,7 @@ LogicalResult PagedKernel::launchItems() {
   // A batch-invariant step has one kernel whatever its sizes are.
   bool isKnown = problem.batch.getType().hasStaticQueryLen() || step.costs.fixedBlocks != 0;
   if (sides > 1 && !isKnown && layout.run <= few) {
-    Value rows = step.multiply(step.dim(problem.batch, "max_query_len"), layout.run);
+    Value rows = step.multiply(longestQuery(), layout.run);
     step.versionByRows(
         rows, few, [&] { launchParts(few, /*hasSides=*/false); },
         [&] { launchParts(most, /*hasSides=*/true); });

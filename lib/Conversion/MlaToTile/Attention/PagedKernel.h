@@ -56,6 +56,7 @@ protected:
     mlir::Value numSplits; // null: none
     std::string name;      // of the kernel
     int64_t window = 0;    // 0: none
+    mlir::Value longestQuery = {}; // null: the batch's
     /// Ranges of the grid are counted in keys and end where the tile's last row sees no more.
     bool countsKeys = false;
     /// Values are not columns of the keys, so that outputs are narrow and 64 rows fit on either
@@ -147,6 +148,7 @@ private:
   // Both forms.
   mlir::Value loadOutermostHeads(KernelBuilder &b, mlir::ValueRange args, mlir::Value buffer,
                                  const TensorRef &ref, const Work &work, int64_t width);
+  mlir::Value longestQuery();
   mlir::Value rowTiles();
   void placeTile(KernelBuilder &b, Work &work);
   mlir::Value firstKey(KernelBuilder &b, const Work &work, mlir::Value row);

@@ -196,6 +196,15 @@ LogicalResult StepLowering::requestMerge(Operation *user, ArrayRef<int64_t> form
   return success();
 }
 
+void StepLowering::requestPrompts(int64_t above, llvm::function_ref<Value()> pays) {
+  if (!planOp.getBody().getOps<tile::PromptsOp>().empty())
+    return;
+  OpBuilder::InsertionGuard guard(builder);
+  (void)constant(0); // the header is there
+  builder.setInsertionPointAfter(lastHeader);
+  tile::PromptsOp::create(builder, loc, pays(), above);
+}
+
 /// The runtime plans whole blocks of keys; the rest of the prefix stays with the requests.
 void StepLowering::lowerSharePrefix(mla::SharePrefixOp op) {
   Value blocks =

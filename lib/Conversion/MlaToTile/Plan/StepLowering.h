@@ -167,6 +167,9 @@ public:
   /// is a constant, else by a condition of the plan.
   void versionByRows(mlir::Value rows, int64_t limit, llvm::function_ref<void()> few,
                      llvm::function_ref<void()> many);
+  /// Once for the step: requests of more than `above` new tokens are left to kernels of their own
+  /// where `pays()`, an expression of what comes with tile.prompts.
+  void requestPrompts(int64_t above, llvm::function_ref<mlir::Value()> pays);
   /// What runs only where `size` is above `limit`.
   void ifAbove(mlir::Value size, int64_t limit, llvm::function_ref<void()> body);
   void copy(const TensorRef &from, const TensorRef &to);

@@ -19,6 +19,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Rows/CopyKeys.h"
+
 #include "Rows/CacheRows.h"
 #include "Rows/RowKernel.h"
 
@@ -184,27 +186,32 @@ namespace {
 
 class GatherKernel {
 public:
-  GatherKernel(StepLowering &step, mla::GatherOp op)
-      : step(step), batch(op.getBatch()), cache(op.getCache()), isWhole(op.getWhole()),
-        pool(Pool::ofPlan(step, op.getCache())), chunk(step.scalar(op.getChunk())),
-        tileRows(step.shapes.isRowCountFixed ? step.shapes.rows : step.shapes.queryRows) {
-    for (auto [field, row] : llvm::zip_equal(pool.type.getFields(), op.getRows()))
-      blocks.add(pool, field.part, step.allocate(row), step.shapes.columns);
-  }
+  /// Which rows: of chunk `chunk`, whose requests' rows begin at starts[chunk, request] of the
+  /// result, tokens from chunk * `stride` on, of one request at most `longest`.
+  struct Range {
+    Value starts, chunk, stride, longest;
+    Value requests = {}, count = {}; // which requests, and how many; null: all of the batch
+  };
+  GatherKernel(StepLowering &step, Value batch, Value cache, const Range &range)
+      : step(step), batch(batch), cache(cache), range(range), pool(Pool::ofPlan(step, cache)),
+        tileRows(step.shapes.isRowCountFixed ? step.shapes.rows : step.shapes.queryRows) {}
 
+  void add(Part part, TensorRef rows) {
+    blocks.add(pool, part, std::move(rows), step.shapes.columns);
+  }
   void launch();
 
 private:
-  enum Argument { kBlockTable, kMaxBlocks, kStarts, kRequests, kChunk, kStride, kParts };
+  enum Argument { kBlockTable, kMaxBlocks, kStarts, kRequests, kChunk, kStride, kTensors };
   void write(KernelBuilder &b, ValueRange args);
   void copyBlock(KernelBuilder &b, ValueRange own, const Pool &inner, RowRange rows, size_t index,
                  Value column);
+  unsigned getListArg() const { return kTensors + blocks.parts.size(); }
 
   StepLowering &step;
   Value batch, cache;
-  bool isWhole;
+  Range range;
   Pool pool;
-  Value chunk;
   RowBlocks blocks;
   int64_t tileRows;
 };
@@ -215,11 +222,14 @@ private:
 void GatherKernel::copyBlock(KernelBuilder &b, ValueRange own, const Pool &inner, RowRange rows,
                              size_t index, Value column) {
   const RowBlocks::PartBlocks &part = blocks.parts[index];
-  Value table = blockTableRow(b, own[kBlockTable], b.programId(1), own[kMaxBlocks]);
+  Value request = b.programId(1);
+  if (range.requests)
+    request = b.loadScalar(own[getListArg()], request);
+  Value table = blockTableRow(b, own[kBlockTable], request, own[kMaxBlocks]);
   Value start = b.mul(own[kChunk], own[kStride]);
   Value first = b.mul(b.programId(0), tileRows);
   Value target =
-      b.view(own[kParts + index], b.extent(b.mul(rows.begin, part.width), part.rows.offset),
+      b.view(own[kTensors + index], b.extent(b.mul(rows.begin, part.width), part.rows.offset),
              {rows.count, b.fixed(part.width)}, {b.fixed(part.width), b.fixed(1)});
   Value tile = CacheRows(b, inner).load(part.part, tileRows, part.block, column, table,
                                         b.add(start, first), b.add(start, rows.count));
@@ -242,27 +252,57 @@ void GatherKernel::write(KernelBuilder &b, ValueRange args) {
 }
 
 void GatherKernel::launch() {
-  Value requests = step.dim(batch, "num_requests");
-  // From the start of a request's part of one chunk to that of the next.
-  Value stride = isWhole ? step.constant(0) : step.dim(batch, "chunk_capacity");
-  // The longest request may be a decode, which is not gathered: a chunk's rows are a bound, too.
-  Value longest = stride;
-  if (isWhole)
-    longest = arith::MinSIOp::create(step.plan(), batch.getLoc(), step.dim(batch, "max_seq_len"),
-                                     step.dim("gather_rows"));
+  Value requests = range.requests ? range.count : step.dim(batch, "num_requests");
   SmallVector<Value> args = pool.args();
   args.append({step.poolMetadata(cache, batch, "block_table"),
-               step.poolDim(cache, "max_blocks_per_request"),
-               step.metadata(batch, isWhole ? "gather_cu_seq_lens" : "chunk_cu_seq_lens"), requests,
-               chunk, stride});
+               step.poolDim(cache, "max_blocks_per_request"), range.starts, requests, range.chunk,
+               range.stride});
   for (const RowBlocks::PartBlocks &part : blocks.parts)
     args.push_back(part.rows.buffer);
-  std::array<Value, 3> grid = {step.ceilDiv(longest, tileRows), requests,
+  if (range.requests)
+    args.push_back(range.requests);
+  std::array<Value, 3> grid = {step.ceilDiv(range.longest, tileRows), requests,
                                step.constant(blocks.count())};
   step.launch("gather", grid, args, [&](KernelBuilder &b, ValueRange inner) { write(b, inner); });
 }
 
+/// The longest request may have no part in it (a decode, one without new tokens): all rows are a
+/// bound, too.
+static Value longestOf(StepLowering &step, Value batch, StringRef allRows) {
+  return arith::MinSIOp::create(step.plan(), batch.getLoc(), step.dim(batch, "max_seq_len"),
+                                step.dim(allRows));
+}
+
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::GatherOp op) {
-  GatherKernel(step, op).launch();
+  Value batch = op.getBatch();
+  for (Value row : op.getRows())
+    step.allocate(row);
+  GatherKernel::Range range;
+  if (op.getWhole()) {
+    range = {step.metadata(batch, "gather_cu_seq_lens"), step.scalar(op.getChunk()),
+             step.constant(0), longestOf(step, batch, "gather_rows")};
+  } else {
+    Value capacity = step.dim(batch, "chunk_capacity");
+    range = {step.metadata(batch, "chunk_cu_seq_lens"), step.scalar(op.getChunk()), capacity,
+             capacity};
+  }
+  GatherKernel kernel(step, batch, op.getCache(), range);
+  for (auto [field, row] : llvm::zip_equal(op.getCache().getType().getFields(), op.getRows()))
+    kernel.add(field.part, step.lookup(row));
+  kernel.launch();
   return success();
+}
+
+void mlac::mla_to_tile::copyPromptKeys(StepLowering &step, Value batch, Value cache,
+                                       ArrayRef<KeyCopy> copies) {
+  GatherKernel kernel(step, batch, cache,
+                      {.starts = step.metadata("prompt_key_loc"),
+                       .chunk = step.constant(0),
+                       .stride = step.constant(0),
+                       .longest = longestOf(step, batch, "num_prompt_keys"),
+                       .requests = step.metadata("prompt_requests"),
+                       .count = step.dim("num_prompts")});
+  for (const KeyCopy &copy : copies)
+    kernel.add(copy.part, copy.rows);
+  kernel.launch();
 }

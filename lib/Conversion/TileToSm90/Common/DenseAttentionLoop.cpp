@@ -64,11 +64,14 @@ DenseAttentionLoop mlac::expandDense(tile::AttendOp attend) {
   loop.starts = *findStarts(attend, why);
   loop.counters = findCounters(attend->getParentOfType<tile::KernelOp>());
   loop.isPaged = attend.isPaged();
-  loop.diagonal = loop.isPaged ? attend.getDiagonal() : Value();
   loop.hasWindow = static_cast<bool>(attend.getBehind());
+  Value diagonal = attend.getDiagonal();
   static_cast<SoftmaxLoop &>(loop) = tile::expandAttend(attend);
   for (SoftmaxLoop::Summand &summand : loop.summands)
     loop.terms.push_back({summand.query.getDefiningOp<tile::LoadOp>(), summand.load});
   loop.values = loop.valuesLoad;
+  // Of new keys alone, a row's own has the row's number.
+  bool startsWithOwn = diagonal == loop.terms.front().query.getOffsets().front();
+  loop.diagonal = startsWithOwn ? Value() : diagonal;
   return loop;
 }

@@ -26,7 +26,7 @@ static void findFirstLaunches(Block::iterator op, Block &block,
 LogicalResult ForkOp::verifyRegions() {
   for (Region *side : {&getMain(), &getSide()}) {
     WalkResult walk = side->walk([&](Operation *op) {
-      if (!isa<ForkOp, BufferOp, DimOp, WorkOp, SharedPrefixOp, ReturnOp>(op)) // (C1)
+      if (!isa<ForkOp, BufferOp, DimOp, WorkOp, SharedPrefixOp, PromptsOp, ReturnOp>(op)) // (C1)
         return WalkResult::advance();
       op->emitOpError("expected in the plan's own block, not in a side of a tile.fork");
       return WalkResult::interrupt();

@@ -31,8 +31,8 @@ void PlanOp::build(OpBuilder &builder, OperationState &state, StringRef name, in
 
 /// Only what the package can hold as data may stand in a plan.
 static bool isPlanOp(Operation *op) {
-  if (isa<DimOp, BufferOp, WorkspaceOp, WorkOp, SharedPrefixOp, LaunchOp, ForkOp, ReturnOp,
-          scf::ForOp, scf::IfOp, scf::YieldOp>(op))
+  if (isa<DimOp, BufferOp, WorkspaceOp, WorkOp, SharedPrefixOp, PromptsOp, LaunchOp, ForkOp,
+          ReturnOp, scf::ForOp, scf::IfOp, scf::YieldOp>(op))
     return true;
   return isa<arith::ArithDialect>(op->getDialect());
 }
@@ -89,18 +89,47 @@ static LogicalResult verifySharedPrefix(PlanOp plan) {
   return verifyUnused(plan, mlac::step::Owner::Shared, "a tile.shared_prefix in the plan");
 }
 
+/// One rule for prompts, and no sizes of any that nobody asked for.
+static LogicalResult verifyPrompts(PlanOp plan) {
+  auto prompts = llvm::to_vector(plan.getBody().getOps<PromptsOp>());
+  if (prompts.empty())
+    return verifyUnused(plan, mlac::step::Owner::Prompts, "a tile.prompts in the plan");
+  if (prompts.size() > 1)
+    return prompts[1].emitOpError("expected at most one in a tile.plan"); // (C2)
+  if (plan.getBody().getOps<WorkOp>().empty())
+    return prompts[0].emitOpError("expected a tile.work in the plan");
+  for (StringRef split : {kDecodeThresholdAttr, kDecodesOfAttr})
+    if (plan->hasAttr(split))
+      return prompts[0].emitOpError("expected a plan without ") << split;
+  return success();
+}
+
+static bool isOfOwnBlock(Operation *op, Value value) {
+  Operation *producer = value.getDefiningOp();
+  return producer && producer->getBlock() == op->getBlock();
+}
+
 LogicalResult SharedPrefixOp::verify() {
-  Operation *tokens = getTokens().getDefiningOp();
-  if (tokens && tokens->getBlock() == (*this)->getBlock()) // (C1)
+  if (isOfOwnBlock(*this, getTokens())) // (C1)
     return success();
   return emitOpError("expected tokens that are computed in the plan's own block");
+}
+
+LogicalResult PromptsOp::verify() {
+  if (!isOfOwnBlock(*this, getPays())) // (C1)
+    return emitOpError("expected a condition that is computed in the plan's own block");
+  auto above = static_cast<int64_t>(getAbove());
+  if (above < 1 || above > std::numeric_limits<uint32_t>::max()) // (C3)
+    return emitOpError("expected at least 1 and below 2^32 new tokens, got ") << above;
+  return success();
 }
 
 /// Looks into ops of the body, so they come first.
 LogicalResult PlanOp::verifyRegions() {
   if (!isa<ReturnOp>(getBody().front().back()))
     return emitOpError("expected a body that ends in tile.return");
-  if (failed(verifyWork(*this)) || failed(verifyParts(*this)) || failed(verifySharedPrefix(*this)))
+  if (failed(verifyWork(*this)) || failed(verifyParts(*this)) ||
+      failed(verifySharedPrefix(*this)) || failed(verifyPrompts(*this)))
     return failure();
   WalkResult walk = getBody().walk([&](Operation *op) {
     if (!isPlanOp(op)) {

@@ -239,6 +239,43 @@ def Tile_SharedPrefixOp : Tile_Op<"shared_prefix", [HasParent<"::mlir::tile::Pla
   let hasVerifier = 1;
 }
 
+def Tile_PromptsOp : Tile_Op<"prompts", [HasParent<"::mlir::tile::PlanOp">]> {
+  let summary = "asks the runtime to leave prompts to kernels of their own";
+  let description = [{
+    Prompts are the requests of more than `above` new tokens. Where `pays`, `tile.work` is planned
+    for the other requests alone: launches on the condition num_prompts > 0 compute the rows of
+    prompts, and of no other request. A step of a shape or of bounds has none.
+
+    `pays` is evaluated before work is planned, with the dims below as if prompts were apart, and
+    only if there are any.
+
+    | dim | meaning |
+    |---|---|
+    | num_prompts | prompts that are apart |
+    | num_prompt_tokens | their new tokens |
+    | num_prompt_keys | their keys, new tokens among them; 0 where these are more than the engine's workspace_tokens |
+    | max_piece_query_len | new tokens of the longest query of other requests |
+
+    | metadata, i32 | |
+    |---|---|
+    | prompt_requests [num_prompts] | which requests they are, in order |
+    | prompt_key_loc [num_prompts + 1] | the first key of each among those of all prompts, and the end |
+
+    Example: those that are a full tile.
+    ```mlir
+    %tokens = tile.dim "num_prompt_tokens"
+    %pays = arith.cmpi sgt, %tokens, %c1024 : index
+    tile.prompts %pays above 128
+    ```
+
+    (C1) `pays` is computed in the plan's own block. (C2) a plan has at most one, and a `tile.work`,
+    and splits its batch not otherwise. (C3) `above` is at least 1 and below 2^32.
+  }];
+  let arguments = (ins I1:$pays, I64Attr:$above);
+  let assemblyFormat = "$pays `above` $above attr-dict";
+  let hasVerifier = 1;
+}
+
 def Tile_LaunchOp : Tile_Op<"launch", [
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "launches a kernel over a grid";
