@@ -359,7 +359,7 @@ GroupsCase makePromptsOfCodes(std::string name, int64_t heads, int64_t kvHeads, 
                               bool hasSink = false) {
   GroupsCase made =
       makeCodes(std::move(name), heads, kvHeads, dim, dim, /*page=*/16, std::move(requests), 1);
-  made.chosen = "pingpong";
+  made.chosen = made.requests.size() == 1 ? "pingpong" : "pingpong and stream";
   made.window = window;
   made.softcap = softcap;
   made.hasSink = hasSink;
@@ -477,7 +477,18 @@ const GroupsCase kPrompts[] = {
      16,
      {{130, 1}, {0, 0}, {200, 200}, {70, 3}, {190, 40}, {150, 90}, {300, 1}},
      2},
-    {"prompts_beside_cut", "", "pingpong", 8, 1, 128, 128, 16, 64, {{400, 1}, {300, 180}}, 4, true},
+    {"prompts_beside_cut",
+     "",
+     "pingpong and stream",
+     8,
+     1,
+     128,
+     128,
+     16,
+     64,
+     {{400, 1}, {300, 180}},
+     4,
+     true},
     makePromptsOfCodes("prompts_codes_one_kv_head", 8, 1, 128, {{333, 140}}, /*window=*/0, 2.5),
     makePromptsOfCodes("prompts_codes_window", 8, 1, 64, {{320, 270}}, 150, 0, /*hasSink=*/true),
     {"simple_prompts", "simple", "simple", 2, 1, 64, 64, 16, 16, {{200, 150}}, 1},
