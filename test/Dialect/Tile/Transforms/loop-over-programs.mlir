@@ -88,6 +88,54 @@ tile.kernel @ragged_kernel(%starts: memref<?xi32>, %x: memref<?xf32>, %y: memref
 
 // -----
 
+// Heads that share keys are one section, whatever the cache holds.
+// CHECK-LABEL: tile.kernel @grouped_kernel(
+// CHECK-NOT: arith.divui %c33554432_i32
+// SMALL-NOT: arith.divui %c65536_i32
+// CHECK: } {tile.side_by_side}
+tile.kernel @grouped_kernel(%starts: memref<?xi32>, %x: memref<?xf32>, %y: memref<?xf32>)
+    attributes {tile.schedule = #tile.pingpong} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %c32 = arith.constant 32 : index
+  %c64 = arith.constant 64 : index
+  %c640 = arith.constant 640 : index
+  %i = tile.program_id 0
+  %head = tile.program_id 1
+  %request = tile.program_id 2
+  %next = arith.addi %request, %c1 : index
+  %begin32 = memref.load %starts[%request] : memref<?xi32>
+  %end32 = memref.load %starts[%next] : memref<?xi32>
+  %begin = arith.index_cast %begin32 : i32 to index
+  %end = arith.index_cast %end32 : i32 to index
+  %rows = arith.subi %end, %begin : index
+  %row = arith.muli %i, %c64 : index
+  %exists = arith.cmpi slt, %row, %rows : index
+  scf.if %exists {
+    %first = arith.muli %begin, %c640 : index
+    %column = arith.muli %head, %c32 : index
+    %offset = arith.addi %first, %column : index
+    %of = arith.divui %head, %c4 : index
+    %key_column = arith.muli %of, %c32 : index
+    %key_offset = arith.addi %first, %key_column : index
+    %keys = memref.reinterpret_cast %x to offset: [%key_offset], sizes: [%rows, 32], strides: [640, 1]
+        : memref<?xf32> to memref<?x32xf32, strided<[640, 1], offset: ?>>
+    %from = memref.reinterpret_cast %x to offset: [%offset], sizes: [%rows, 32], strides: [640, 1]
+        : memref<?xf32> to memref<?x32xf32, strided<[640, 1], offset: ?>>
+    %to = memref.reinterpret_cast %y to offset: [%offset], sizes: [%rows, 32], strides: [640, 1]
+        : memref<?xf32> to memref<?x32xf32, strided<[640, 1], offset: ?>>
+    %q = tile.load %from[%row, %c0] : memref<?x32xf32, strided<[640, 1], offset: ?>> -> tensor<64x32xf32>
+    %m, %l, %o = tile.attend queries(%q : tensor<64x32xf32>)
+        keys(%keys : memref<?x32xf32, strided<[640, 1], offset: ?>>)
+        range %c0 to %rows limit %rows {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x32xf32>
+    tile.store %o, %to[%row, %c0] : tensor<64x32xf32>, memref<?x32xf32, strided<[640, 1], offset: ?>>
+  }
+  tile.return
+}
+
+// -----
+
 // Another kind of schedule.
 // CHECK-LABEL: tile.kernel @other_kind
 // CHECK-NOT: scf.for
