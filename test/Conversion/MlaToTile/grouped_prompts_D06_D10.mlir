@@ -10,6 +10,8 @@
 !keys = !mla.cache<page_size = 16, fields = [key: 2x128], element = bf16, format = "k_nhd">
 !values = !mla.cache<page_size = 64, fields = [value: 2x64], element = bf16, format = "v_nhd">
 !tiny = !mla.cache<page_size = 8, fields = [key: 2x128, value: 2x64], element = bf16, format = "kv_nhd">
+!narrow = !mla.cache<page_size = 64, fields = [key: 2x96, value: 2x72], element = bf16, format = "kv_nhd">
+!wide = !mla.cache<page_size = 16, fields = [key: 2x320, value: 2x64], element = bf16, format = "kv_nhd">
 !codes = !mla.cache<page_size = 8, fields = [key: 2x128, value: 2x64], element = bf16, format = "kv_nhd_fp8">
 !any = !mla.batch
 
@@ -44,7 +46,7 @@ func.func @prompt(%q: tensor<?x8x128xbf16> {mla.input = "q"}, %batch: !any, %k: 
 }
 
 // Codes are copied first, which has to pay, too: a query of 128 + 500 / 4 rows' worth in a third of
-// the time. So is what lies in tiny pages.
+// the time.
 // CHECK-LABEL: tile.plan @codes
 // CHECK-DAG: %[[PROMPTS:.*]] = tile.dim "num_prompts"
 // CHECK-DAG: %[[KEYS:.*]] = tile.dim "num_prompt_keys"
@@ -69,28 +71,52 @@ func.func @codes(%q: tensor<?x8x128xbf16> {mla.input = "q"}, %batch: !any, %kv: 
 
 // The step's batch is one for all attentions: one that has no kernel for prompts leaves none to
 // the others.
-// CHECK-LABEL: tile.plan @beside_narrow
+// CHECK-LABEL: tile.plan @beside_wide
 // CHECK-NOT: tile.prompts
 // CHECK: tile.return
-func.func @beside_narrow(%q: tensor<?x8x128xbf16> {mla.input = "q"}, %batch: !any, %k: !keys,
-    %v: !values {mla.pool = "values"}, %kv: !tiny {mla.pool = "tiny"})
+func.func @beside_wide(%q: tensor<?x8x128xbf16> {mla.input = "q"}, %batch: !any, %k: !keys,
+    %v: !values {mla.pool = "values"}, %p: tensor<?x8x320xbf16> {mla.input = "p"}, %kv: !wide {mla.pool = "wide"})
     -> (tensor<?x8x64xbf16> {mla.output = "output"}, tensor<?x8x64xbf16> {mla.output = "other"}) {
   %o = mla.grouped_attention query(%q : tensor<?x8x128xbf16>) keys(%k : !keys) values(%v : !values)
       over %batch : !any scale 0.088 -> tensor<?x8x64xbf16>
-  %p = mla.grouped_attention query(%q : tensor<?x8x128xbf16>) keys(%kv : !tiny) values(%kv : !tiny)
+  %r = mla.grouped_attention query(%p : tensor<?x8x320xbf16>) keys(%kv : !wide) values(%kv : !wide)
       over %batch : !any scale 0.088 -> tensor<?x8x64xbf16>
-  return %o, %p : tensor<?x8x64xbf16>, tensor<?x8x64xbf16>
+  return %o, %r : tensor<?x8x64xbf16>, tensor<?x8x64xbf16>
 }
 
-// Of pages that no box of 16 rows fits into, and of few queries at most, there are pieces alone.
+// Pages that no box of 16 rows fits into and columns that are no whole panels are copied, too.
 // CHECK-LABEL: tile.plan @tiny_pages
+// CHECK: tile.prompts %{{.*}} above 85
+// CHECK: tile.launch @gather
+// CHECK: tile.launch @grouped_prompts
+func.func @tiny_pages(%q: tensor<?x8x128xbf16> {mla.input = "q"}, %batch: !any, %kv: !tiny)
+    -> (tensor<?x8x64xbf16> {mla.output = "output"}) {
+  %o = mla.grouped_attention query(%q : tensor<?x8x128xbf16>) keys(%kv : !tiny) values(%kv : !tiny)
+      over %batch : !any scale 0.088 -> tensor<?x8x64xbf16>
+  return %o : tensor<?x8x64xbf16>
+}
+
+// CHECK-LABEL: tile.plan @narrow_heads
+// CHECK: tile.prompts %{{.*}} above 85
+// CHECK: tile.launch @gather
+// CHECK: tile.launch @grouped_prompts
+// PLAN-DAG: kernel 'grouped_prompts_{{[0-9]+}}': schedule pingpong
+func.func @narrow_heads(%q: tensor<?x8x96xbf16> {mla.input = "q"}, %batch: !any, %kv: !narrow)
+    -> (tensor<?x8x72xbf16> {mla.output = "output"}) {
+  %o = mla.grouped_attention query(%q : tensor<?x8x96xbf16>) keys(%kv : !narrow) values(%kv : !narrow)
+      over %batch : !any scale 0.088 -> tensor<?x8x72xbf16>
+  return %o : tensor<?x8x72xbf16>
+}
+
+// Columns that no product has, and few queries at most, are pieces alone.
+// CHECK-LABEL: tile.plan @wide_heads
 // CHECK-NOT: @grouped_prompts
 // CHECK: tile.launch @grouped_attention
 // CHECK-NOT: tile.launch @grouped_prompts
 // CHECK: tile.return
-func.func @tiny_pages(%q: tensor<?x8x128xbf16> {mla.input = "q"}, %batch: !any, %kv: !tiny)
+func.func @wide_heads(%q: tensor<?x8x320xbf16> {mla.input = "q"}, %batch: !any, %kv: !wide)
     -> (tensor<?x8x64xbf16> {mla.output = "output"}) {
-  %o = mla.grouped_attention query(%q : tensor<?x8x128xbf16>) keys(%kv : !tiny) values(%kv : !tiny)
+  %o = mla.grouped_attention query(%q : tensor<?x8x320xbf16>) keys(%kv : !wide) values(%kv : !wide)
       over %batch : !any scale 0.088 -> tensor<?x8x64xbf16>
   return %o : tensor<?x8x64xbf16>
 }

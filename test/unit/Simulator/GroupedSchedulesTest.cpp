@@ -491,6 +491,10 @@ const GroupsCase kPrompts[] = {
      true},
     makePromptsOfCodes("prompts_codes_one_kv_head", 8, 1, 128, {{333, 140}}, /*window=*/0, 2.5),
     makePromptsOfCodes("prompts_codes_window", 8, 1, 64, {{320, 270}}, 150, 0, /*hasSink=*/true),
+    // Copies of columns that are no whole panels, and of rows of tiny pages.
+    {"prompts_96_columns", "", "pingpong", 8, 1, 96, 72, 16, 64, {{270, 250}}, 1},
+    {"prompts_40_columns", "", "pingpong", 16, 2, 40, 40, 64, 0, {{250, 250}}, 1},
+    {"prompts_tiny_pages", "", "pingpong", 8, 1, 64, 128, 4, 8, {{260, 240}}, 1},
     {"simple_prompts", "simple", "simple", 2, 1, 64, 64, 16, 16, {{200, 150}}, 1},
 };
 

@@ -23,10 +23,24 @@ using cache::Part;
 // The kernel
 //===----------------------------------------------------------------------===//
 
-/// Rows of codes are copied to rows of the model's type first: no schedule over programs turns
-/// codes, and each tile of queries would turn them again.
-static bool hasCodes(mla::GroupedAttentionOp op) {
-  return op.getKeyCache().getType().isQuantized() || op.getValueCache().getType().isQuantized();
+/// Whether blocks of keys are boxes of the pool's pages, whole panels wide, as schedules over
+/// programs copy them.
+static bool hasBoxes(StepLowering &step, TypedValue<mla::CacheType> cache, int64_t columns) {
+  // No schedule over programs turns codes, and each tile of queries would turn them again.
+  if (cache.getType().isQuantized())
+    return false;
+  constexpr int64_t kLeastRows = 16; // a thread copies each box
+  int64_t page = cache.getType().getPageSize(), keys = step.shapes.keys;
+  bool isCut = page % keys == 0 || (keys % page == 0 && page >= kLeastRows);
+  return isCut && columns % kValueColumns == 0;
+}
+
+/// Whether keys and values have to be copied to rows of the model's type side by side first.
+static bool copiesKeys(StepLowering &step, mla::GroupedAttentionOp op) {
+  auto query = cast<RankedTensorType>(op.getQuery().getType());
+  auto output = cast<RankedTensorType>(op.getOutput().getType());
+  return !hasBoxes(step, op.getKeyCache(), query.getDimSize(2)) ||
+         !hasBoxes(step, op.getValueCache(), output.getDimSize(2));
 }
 
 namespace {
@@ -86,7 +100,7 @@ PromptKernel::PromptKernel(StepLowering &step, mla::GroupedAttentionOp op)
     : step(step), op(op), tileRows(step.shapes.queryRows), tileKeys(step.shapes.keys) {
   planArgs = {step.metadata("prompt_requests"), step.metadata("query_start_loc"),
               step.metadata("seq_lens"), step.dim("num_tokens")};
-  if (hasCodes(op)) {
+  if (copiesKeys(step, op)) {
     planArgs.append({step.metadata("prompt_key_loc"), step.dim("num_prompt_keys")});
     keys = addCopies(op.getKeyCache(), Part::Key);
     values = addCopies(op.getValueCache(), Part::Value);
@@ -255,7 +269,7 @@ void PromptKernel::write(KernelBuilder &b, ValueRange args) {
 }
 
 void PromptKernel::launch() {
-  if (hasCodes(op))
+  if (keys.copies)
     copyKeys();
   std::array<Value, 3> grid = {step.ceilDiv(step.dim("max_query_len"), tileRows),
                                step.constant(op.getHeads()), step.dim("num_prompts")};
@@ -267,16 +281,6 @@ void PromptKernel::launch() {
 // Where it is
 //===----------------------------------------------------------------------===//
 
-/// Whether blocks of keys are boxes of the pool's pages, whole panels wide, as schedules over
-/// programs copy them.
-static bool hasBoxes(StepLowering &step, mla::GroupedAttentionOp op,
-                     TypedValue<mla::CacheType> cache, int64_t columns) {
-  constexpr int64_t kLeastRows = 16; // a thread copies each box
-  int64_t page = cache.getType().getPageSize(), keys = step.shapes.keys;
-  bool isCut = page % keys == 0 || (keys % page == 0 && page >= kLeastRows);
-  return (isCut || hasCodes(op)) && columns % kValueColumns == 0 && columns <= 4 * kValueColumns;
-}
-
 /// Whether the op may have prompts, whatever the others of its step are.
 static bool canHavePrompts(StepLowering &step, mla::GroupedAttentionOp op) {
   // A batch-invariant step has one kernel whatever its sizes are.
@@ -286,11 +290,13 @@ static bool canHavePrompts(StepLowering &step, mla::GroupedAttentionOp op) {
   bool isWhole = isa<BlockArgument>(op.getBatch());
   auto query = cast<RankedTensorType>(op.getQuery().getType());
   auto output = cast<RankedTensorType>(op.getOutput().getType());
+  auto fits = [](RankedTensorType rows) { // whole units of TMA, and the widest product
+    constexpr int64_t kMultiple = 8, kMost = 4 * kValueColumns;
+    return rows.getDimSize(2) % kMultiple == 0 && rows.getDimSize(2) <= kMost;
+  };
   return isPiecewise && isWhole && !op.getBatch().getType().hasStaticQueryLen() &&
          query.getElementType().getIntOrFloatBitWidth() == 16 &&
-         output.getElementType() == query.getElementType() &&
-         hasBoxes(step, op, op.getKeyCache(), query.getDimSize(2)) &&
-         hasBoxes(step, op, op.getValueCache(), output.getDimSize(2));
+         output.getElementType() == query.getElementType() && fits(query) && fits(output);
 }
 
 /// Rows of two tiles that programs side by side compute.
@@ -300,15 +306,15 @@ static int64_t getTileRows(StepLowering &step) { return 2 * step.shapes.queryRow
 /// of codes alike.
 static constexpr int64_t kGain = 3;
 
-/// A code is read, written as two bytes, and these are read: in the time of five bytes (an H100's
-/// 3 TB/s) prompts multiply as many queries with a key, 4 FLOP for each of its two columns (600
-/// TFLOP/s).
+/// A copied code is read, written as two bytes, and these are read: in the time of five bytes (an
+/// H100's 3 TB/s) prompts multiply as many queries with a key, 4 FLOP for each of its two columns
+/// (600 TFLOP/s).
 static constexpr int64_t kQueriesOfCopy = 500;
 
 /// The longest query that is better off in pieces, where each query takes kGain times as long: of
-/// prompts, a request takes a tile at least, and its keys are copied if they are codes.
+/// prompts, a request takes a tile at least, and its keys may have to be copied.
 static int64_t findLongestPiece(StepLowering &step, mla::GroupedAttentionOp op) {
-  int64_t copy = hasCodes(op) ? llvm::divideCeil(kQueriesOfCopy, op.getGroup()) : 0;
+  int64_t copy = copiesKeys(step, op) ? llvm::divideCeil(kQueriesOfCopy, op.getGroup()) : 0;
   return llvm::divideCeil(getTileRows(step) + copy, kGain);
 }
 
@@ -328,7 +334,7 @@ std::optional<PromptRule> mlac::mla_to_tile::findPromptRule(StepLowering &step,
     if (!canHavePrompts(step, grouped))
       return WalkResult::interrupt();
     rule.above = std::max(rule.above, findLongestPiece(step, grouped));
-    rule.copiesKeys |= hasCodes(grouped);
+    rule.copiesKeys |= copiesKeys(step, grouped);
     return WalkResult::advance();
   });
   return walk.wasInterrupted() ? std::nullopt : std::optional(rule);

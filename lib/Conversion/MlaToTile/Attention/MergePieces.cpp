@@ -159,7 +159,10 @@ SmallVector<int64_t> MergePiecesKernel::describeForms() const {
 /// On each multiprocessor. With 3 and 32 pieces at once (212 registers) 128 heads and 64
 /// pieces take 14.1 us of a step, with 2 and 64 pieces (255 registers) 14.8; 64 heads with
 /// requests of 4 x 32768 and 60 x 1024 tokens 87.3 and 94.6. Pieces as rows take fewer.
-int64_t MergePiecesKernel::countPrograms() const { return tilesOfMany > 0 ? 3 : 4; }
+int64_t MergePiecesKernel::countPrograms() const {
+  bool hasHalfUnits = width % kWidthMultiple != 0;
+  return tilesOfMany > 0 || hasHalfUnits ? 3 : 4;
+}
 
 MergePiecesKernel::Request MergePiecesKernel::loadRequest(KernelBuilder &b, ValueRange args,
                                                           Value item) const {
