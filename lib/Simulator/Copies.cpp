@@ -273,7 +273,7 @@ Step Machine::runTmaLoad(Warpgroup &warpgroup, TmaLoadOp op) {
   SharedMemory::Range range = SharedMemory::getAll(place);
   range.firstRow = first;
   range.endRow = first + map.rows;
-  int64_t bytes = place.type.getPanels() * map.rows * kPanelRowBytes;
+  int64_t bytes = op.getMap().getType().countBytes(place.type);
   auto move = [=, this]() -> Step {
     bool isInside = true;
     forEachOfBox(*map.view, coordinates, map.rows, columns,

@@ -6,7 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One thread issues an instruction for each box. Boxes of several panels of 64
+// One thread issues an instruction for each box. Rows of boxes of a part of a panel lie 128
+// bytes apart, too, since the swizzle is of 128 bytes. Boxes of several panels of 64
 // columns have a dimension more, so that the panels come one behind the other in
 // shared memory: [page,] panel, row, column. PTX names coordinates innermost first,
 // the IR outermost first.
@@ -50,7 +51,7 @@ Attribute mlac::sm90nvvm::describeTensorMap(sm90::TensorMapOp map) {
     return b.getArrayAttr(llvm::map_to_vector(numbers, describeNumber));
   };
   int64_t panelColumns = type.getPanelColumns();
-  SmallVector<int64_t> box{type.getRows(), panelColumns};
+  SmallVector<int64_t> box{type.getRows(), std::min(type.getColumns(), panelColumns)};
   SmallVector<OpFoldResult> sizes = view.getMixedSizes(), strides = view.getMixedStrides();
   if (int64_t panels = type.getPanels(); panels > 1) {
     box.insert(box.begin(), panels);

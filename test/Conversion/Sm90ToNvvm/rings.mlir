@@ -142,6 +142,33 @@ sm90.kernel @panels(%x: memref<?xbf16>, %n: index)
   sm90.return
 }
 
+// A box of a part of a panel, from any column: its rows lie as far apart as a panel's, 16 of
+// them 2048 bytes.
+// CHECK-LABEL: llvm.func @part_of_panel(
+// CHECK-SAME:    box = array<i64: 1, 16, 64>
+// CHECK:         nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c2048_i32
+// CHECK:         %[[COLUMN:.*]] = arith.index_cast %{{.*}} : index to i32
+// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %[[TILE:.*]], %arg3, %{{.*}}, box[%[[COLUMN]], %{{.*}}, %{{.*}}]
+// CHECK:         %[[BEHIND:.*]] = llvm.getelementptr %[[TILE]][%c2048_i32{{.*}}]
+// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %[[BEHIND]],
+!heads = !sm90.ring<stages = 1, parts = 1, tiles = [!sm90.smem<32x64xf8E4M3FN>]>
+sm90.kernel @part_of_panel(%x: memref<?xf8E4M3FN>, %n: index, %column: index)
+    attributes {warpgroups = 1 : i32, shared_bytes = 8192 : i64} {
+  %c0 = arith.constant 0 : index
+  %v = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 16, 512], strides: [16384, 512, 1]
+      : memref<?xf8E4M3FN> to memref<?x16x512xf8E4M3FN, strided<[16384, 512, 1]>>
+  %map = sm90.tensor_map %v : memref<?x16x512xf8E4M3FN, strided<[16384, 512, 1]>> -> !sm90.tensor_map<16x64xf8E4M3FN>
+  %ring = sm90.ring full_count 1 empty_count 1 offset 0 barrier_offset 4096 : !heads
+  %s = sm90.stage_start
+  sm90.elect {
+    %t = sm90.stage_tile %ring[%s] tile 0 : !heads -> !sm90.smem<32x64xf8E4M3FN>
+    sm90.expect %ring[%s] part 0 bytes 2048 : !heads
+    sm90.tma_load %map[%n, %c0, %column] to %t signals %ring[%s] part 0 : !sm90.tensor_map<16x64xf8E4M3FN>, !sm90.smem<32x64xf8E4M3FN>, !heads
+    sm90.tma_load %map[%n, %c0, %column] to %t row 16 signals %ring[%s] part 0 : !sm90.tensor_map<16x64xf8E4M3FN>, !sm90.smem<32x64xf8E4M3FN>, !heads
+  }
+  sm90.return
+}
+
 // The slot of a ring of one stage is no arithmetic. An elected thread arrives
 // alone; a row of pages is three coordinates.
 // CHECK-LABEL: llvm.func @elected(

@@ -5,6 +5,8 @@
 // RUN: sed 's/8x128, value: 8x128/8x256, value: 8x256/; s/x32x128x/x256x256x/g' %s | mla-opt --mla-lower-to-tile=target=sm90 --tile-plan-schedules --tile-swap-operands --convert-tile-to-sm90 2>/dev/null | FileCheck %s --check-prefix=WIDE
 // RUN: sed 's/query_len = 1/query_len = ?/g' %s | mla-opt --mla-lower-to-tile=target=sm90 --tile-plan-schedules --tile-swap-operands --convert-tile-to-sm90 2>/dev/null | FileCheck %s --check-prefix=MANY
 
+// RUN: sed 's/8x128, value: 8x128/8x64, value: 8x64/; s/x32x128x/x32x64x/g; s/page_size = 64/page_size = 16/' %s | mla-opt --mla-lower-to-tile=target=sm90 --tile-plan-schedules --tile-swap-operands --convert-tile-to-sm90 2>/dev/null | FileCheck %s --check-prefix=NARROW
+
 // Most rows have one consumer, whose registers may spill a little.
 // MANY: sm90.kernel @grouped_attention
 // MANY-SAME: sm90.spill_bytes = 32
@@ -90,6 +92,18 @@
 // WIDE-COUNT-4: sm90.wgmma %
 // WIDE: sm90.wgmma_wait 0
 // WIDE-NEXT: sm90.release
+
+// Heads of half a panel: boxes have their columns alone, of a page each. A box's bytes are awaited, not those
+// of its rows in shared memory.
+// NARROW: sm90.tensor_map %{{.*}} : memref<?x16x512xf8E4M3FN, {{.*}}> -> <16x64xf8E4M3FN>
+// NARROW: sm90.ring "keys" full_count 1 empty_count 4 : <stages = 4, parts = 2, tiles = [<64x64xf8E4M3FN>, <64x64xf8E4M3FN>]>
+// NARROW: sm90.role "load"
+// NARROW: %[[COLUMN:.*]] = arith.muli %{{.*}}, %c64_{{[0-9]+}} : index
+// NARROW: sm90.expect %{{.*}} part 0 bytes 4096
+// NARROW-COUNT-4: sm90.tma_load %{{.*}}[%{{.*}}, %{{.*}}, %[[COLUMN]]] to %{{.*}} part 0
+// NARROW: sm90.expect %{{.*}} part 1 bytes 4096
+// NARROW-NOT: sm90.copy_paged
+// NARROW: sm90.role "math"
 
 !keys = !mla.cache<page_size = 64, fields = [key: 8x128, value: 8x128], element = bf16, format = "kv_nhd_fp8">
 func.func @decode(%q: tensor<?x32x128xbf16> {mla.input = "q"}, %batch: !mla.batch<query_len = 1>, %keys: !keys)

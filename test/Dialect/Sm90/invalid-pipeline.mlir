@@ -440,6 +440,18 @@ func.func @tma_load_boxes(%m: !map, %t: !sm90.smem<64x128xbf16>, %r: !ring, %s: 
 // -----
 
 !ring = !sm90.ring<stages = 2, parts = 1>
+!map = !sm90.tensor_map<64x64xf8E4M3FN>
+func.func @tma_load_part_of_panel(%m: !map, %t: !sm90.smem<64x128xf8E4M3FN>, %r: !ring, %s: !sm90.stage, %i: index) {
+  sm90.elect {
+    // expected-error @+1 {{expected a tile of 64 columns, as boxes of a part of a panel have, got '!sm90.smem<64x128xf8E4M3FN>'}}
+    sm90.tma_load %m[%i, %i] to %t signals %r[%s] part 0 : !map, !sm90.smem<64x128xf8E4M3FN>, !ring
+  }
+  return
+}
+
+// -----
+
+!ring = !sm90.ring<stages = 2, parts = 1>
 !map = !sm90.tensor_map<64x128xbf16>
 func.func @tma_load_column(%m: !map, %t: !sm90.smem<64x128xbf16>, %r: !ring, %s: !sm90.stage, %i: index) {
   sm90.elect {

@@ -297,12 +297,12 @@ func.func private @map_element(!sm90.tensor_map<64x64xf32>)
 
 // -----
 
-// expected-error @+1 {{expected a box of 1 to 256 rows and a multiple of 64 columns, got 257 and 64}}
+// expected-error @+1 {{expected a box of 1 to 256 rows and a multiple of 64 columns, or below that of 8, got 257 and 64}}
 func.func private @map_rows(!sm90.tensor_map<257x64xbf16>)
 
 // -----
 
-// expected-error @+1 {{expected a box of 1 to 256 rows and a multiple of 64 columns, got 64 and 96}}
+// expected-error @+1 {{expected a box of 1 to 256 rows and a multiple of 64 columns, or below that of 8, got 64 and 96}}
 func.func private @map_columns(!sm90.tensor_map<64x96xbf16>)
 
 // -----
@@ -714,8 +714,9 @@ func.func @slice_of_codes(%s: !sm90.smem<64x256xf8E4M3FN>) {
 
 // -----
 
-// expected-error @+1 {{expected a box of 1 to 256 rows and a multiple of 128 columns, got 64 and 64}}
-func.func private @narrow_box_of_codes() -> !sm90.tensor_map<64x64xf8E4M3FN>
+// TMA copies in units of 16 bytes.
+// expected-error @+1 {{expected a box of 1 to 256 rows and a multiple of 128 columns, or below that of 16, got 64 and 72}}
+func.func private @narrow_box_of_codes() -> !sm90.tensor_map<64x72xf8E4M3FN>
 
 // -----
 

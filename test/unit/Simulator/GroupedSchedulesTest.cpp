@@ -264,6 +264,11 @@ const GroupsCase kCodes[] = {
     makeCodes("codes_many_wide_rows", 16, 2, 64, 192, 16, {{200, 6}, {70, 6}}, 4),
     makeCodes("codes_any_queries", 16, 2, 128, 128, 16, {{200, 20}, {90, 8}, {5, 1}}, 4),
     makeCodes("codes_tiny_pages", 8, 2, 64, 64, 4, {{70, 1}, {5, 1}}, 2),
+    // Heads of half a panel: boxes of a part of one, of keys, of values, of both.
+    makeCodes("codes_half_panels_turns", 24, 3, 64, 64, 64,
+              {{130, 1}, {1, 1}, {0, 1}, {64, 1}, {700, 1}}, 2, true),
+    makeCodes("codes_half_panel_keys", 8, 2, 64, 128, 32, {{130, 1}, {5, 1}}, 2),
+    makeCodes("codes_half_panel_values", 8, 2, 128, 64, 16, {{130, 2}, {5, 2}}, 2),
     {.name = "codes_one_pool",
      .chosen = "stream",
      .heads = 8,
@@ -519,6 +524,7 @@ INSTANTIATE_TEST_SUITE_P(
         GroupsCase{"pairs", "", "stream", 6, 2, 64, 64, 16, 32, {{300, 12}, {70, 5}}, 4},
         GroupsCase{"stream", "", "stream", 16, 2, 128, 128, 16, 32, {{300, 1}, {70, 1}}, 2},
         makeCodes("codes", 16, 2, 128, 128, 16, {{300, 1}, {70, 1}}, 2),
+        makeCodes("codes_half_panels", 16, 2, 64, 64, 16, {{300, 1}, {70, 1}}, 2),
         GroupsCase{"prompts", "", "pingpong", 4, 2, 64, 64, 16, 32, {{333, 200}}, 1}),
     [](const auto &info) { return info.param.name; });
 

@@ -61,16 +61,22 @@ struct HeadColumns {
   int64_t stride;   // columns from one head to the next
   int64_t start;    // of the first head's, from the pool's
   int64_t rowWidth; // of all heads
+  int64_t width;    // of one
 };
 } // namespace
 
-/// `head · stride + start`, where whole panels are the head's: a box would bring others'.
+/// Whether a head's columns are whole panels, or of codes half of one, whose box is as wide.
+static bool hasWholeBoxes(int64_t width, Type element) {
+  return width % sm90::getPanelColumns(element) == 0 || width == sm90::kPanelColumns;
+}
+
+/// `head · stride + start`, where boxes are of the head's columns alone.
 static std::optional<HeadColumns> matchHead(Value view) {
   auto cast = view.getDefiningOp<memref::ReinterpretCastOp>();
   if (!cast || cast.getType().getRank() != 3)
     return std::nullopt;
   auto offset = dyn_cast<Value>(cast.getMixedOffsets().front());
-  HeadColumns found{{}, 0, 0, 0};
+  HeadColumns found{{}, 0, 0, 0, 0};
   if (auto sum = offset ? offset.getDefiningOp<arith::AddIOp>() : arith::AddIOp()) {
     std::optional<int64_t> start = getConstantIntValue(sum.getRhs());
     if (!start)
@@ -83,11 +89,12 @@ static std::optional<HeadColumns> matchHead(Value view) {
   std::optional<int64_t> rowWidth = getConstantIntValue(cast.getMixedStrides()[1]);
   std::optional<int64_t> width = getConstantIntValue(cast.getMixedSizes()[2]);
   if (!stride || !rowWidth || !width || *stride <= 0 || *rowWidth % *stride != 0 ||
-      *width > *stride || *width % sm90::getPanelColumns(cast.getType().getElementType()) != 0)
+      *width > *stride || !hasWholeBoxes(*width, cast.getType().getElementType()))
     return std::nullopt;
   found.head = product.getLhs();
   found.stride = *stride;
   found.rowWidth = *rowWidth;
+  found.width = *width;
   return found;
 }
 
@@ -147,11 +154,18 @@ PagedTiles::PagedTiles(OpBuilder &builder, LazyCloner &cloner, tile::LoadPagedOp
   std::optional<HeadColumns> heads = matchHead(load.getPool());
   Value view =
       heads ? viewHeads(builder, cloner, load.getPool(), *heads) : cloner.get(load.getPool());
-  map = createMapOf(builder, view, boxRows,
-                    columns && countBoxes() == 1 ? columns : getPanelColumns(load));
+  int64_t panel = getPanelColumns(load);
+  if (heads)
+    panel = std::min(panel, heads->width);
+  map = createMapOf(builder, view, boxRows, columns && countBoxes() == 1 ? columns : panel);
 }
 
 int64_t PagedTiles::countBoxes() const { return block / boxRows; }
+
+int64_t PagedTiles::countBytes(Value target) const {
+  auto type = cast<sm90::TensorMapType>(map.getType());
+  return countBoxes() * type.countBytes(cast<sm90::SmemType>(target.getType()));
+}
 
 void PagedTiles::hoist(LazyCloner &cloner) const {
   (void)cloner.get(load.getTable());

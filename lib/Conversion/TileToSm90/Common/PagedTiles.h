@@ -10,6 +10,9 @@
 // blocks. Entries of the block table behind the request's end are not read: the
 // boxes there repeat the last page, and what they bring is masked or zeroed.
 //
+// Where rows have several heads, boxes have the columns of one: whole panels, or the part of one
+// that the head has.
+//
 // Pages that boxes do not fit into are copied row by row, by all threads of a role, and so are
 // rows by a list.
 //
@@ -66,6 +69,9 @@ public:
   };
   /// `isInside`: all of the block's rows are there, so that no entry has to be asked for.
   Block find(mlir::OpBuilder &builder, LazyCloner &cloner, bool isInside = false) const;
+
+  /// Bytes that `copy` brings to `target`.
+  int64_t countBytes(mlir::Value target) const;
 
   /// Copies the columns from `column` on to `target`; they complete `part` of
   /// the ring's stage.

@@ -55,11 +55,6 @@ void Producer::emit(Operation *op) {
     clone(op);
 }
 
-/// Bytes of all panels of a tile, padding included: what TMA moves.
-static int32_t getBytes(Value tile) {
-  return static_cast<int32_t>(cast<sm90::SmemType>(tile.getType()).getByteSize());
-}
-
 /// Runs `body` in one thread.
 static void elect(ImplicitLocOpBuilder &b, llvm::function_ref<void()> body) {
   auto elected = sm90::ElectOp::create(b);
@@ -131,9 +126,11 @@ void Producer::loadKeys() {
       copyPart(part, number, target);
       continue;
     }
-    sm90::ExpectOp::create(b, entry.keyRing, keyStage, number, getBytes(target));
-    entry.keyMaps[part.tile].copy(b, b.getLoc(), blocks[part.tile], part.column, target,
-                                  entry.keyRing, keyStage, number);
+    const PagedTiles &map = entry.keyMaps[part.tile];
+    sm90::ExpectOp::create(b, entry.keyRing, keyStage, number,
+                           static_cast<int32_t>(map.countBytes(target)));
+    map.copy(b, b.getLoc(), blocks[part.tile], part.column, target, entry.keyRing, keyStage,
+             number);
   }
   keyStage = next(keyStage, entry.keyRing);
 }
@@ -149,8 +146,10 @@ void Producer::loadCodes() {
       sm90::CopyPublishOp::create(b, ring, stage, /*part=*/0);
       return;
     }
-    sm90::ExpectOp::create(b, ring, stage, /*part=*/0, getBytes(target));
-    entry.keyMaps[term].copy(b, b.getLoc(), blocks[term], column, target, ring, stage, /*part=*/0);
+    const PagedTiles &map = entry.keyMaps[term];
+    sm90::ExpectOp::create(b, ring, stage, /*part=*/0,
+                           static_cast<int32_t>(map.countBytes(target)));
+    map.copy(b, b.getLoc(), blocks[term], column, target, ring, stage, /*part=*/0);
   };
   int64_t half = program.getWidth(0) / 2;
   for (int64_t column = 0; column < half; column += sm90::kCodePanelColumns) {

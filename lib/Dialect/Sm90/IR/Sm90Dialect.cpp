@@ -168,6 +168,15 @@ int64_t RingType::getAlignment() const {
 
 int64_t TensorMapType::getPanelColumns() const { return sm90::getPanelColumns(getElementType()); }
 
+int64_t TensorMapType::getPanels() const {
+  return llvm::divideCeil(getColumns(), getPanelColumns());
+}
+
+int64_t TensorMapType::countBytes(SmemType target) const {
+  int64_t boxBytes = getRows() * getColumns() * (getElementType().getIntOrFloatBitWidth() / 8);
+  return target.getPanels() / getPanels() * boxBytes;
+}
+
 Type TensorMapType::parse(AsmParser &parser) {
   SmallVector<int64_t> shape;
   Type elementType;
@@ -192,9 +201,12 @@ LogicalResult TensorMapType::verify(function_ref<InFlightDiagnostic()> emitError
     return emitError() << "expected bf16, f16 or f8E4M3FN elements in a tensor map, got "
                        << elementType;
   int64_t panel = sm90::getPanelColumns(elementType);
-  if (rows < 1 || rows > kMaxBoxRows || columns < panel || columns % panel != 0) // (C1)
+  int64_t part = kTmaAlignment * 8 / elementType.getIntOrFloatBitWidth();
+  bool isWhole = columns > 0 && columns % (columns < panel ? part : panel) == 0;
+  if (rows < 1 || rows > kMaxBoxRows || !isWhole) // (C1)
     return emitError() << "expected a box of 1 to " << kMaxBoxRows << " rows and a multiple of "
-                       << panel << " columns, got " << rows << " and " << columns;
+                       << panel << " columns, or below that of " << part << ", got " << rows
+                       << " and " << columns;
   return success();
 }
 

@@ -266,9 +266,16 @@ static LogicalResult verifyCoordinates(Operation *op, TypedValue<TensorMapType> 
          << map.getType().getPanelColumns();
 }
 
-/// That the columns of a shared tile are whole boxes of the map.
+/// That the columns of a shared tile are whole boxes of the map. A box of one panel may reach
+/// beyond them.
 static LogicalResult verifyWholeBoxes(Operation *op, TensorMapType map, SmemType tile) {
   int64_t columns = map.getColumns();
+  if (columns < map.getPanelColumns()) {
+    if (tile.getColumns() == columns)
+      return success();
+    return op->emitOpError("expected a tile of ")
+           << columns << " columns, as boxes of a part of a panel have, got " << tile;
+  }
   if (map.getPanels() == 1 || (map.getRows() == tile.getRows() && tile.getColumns() % columns == 0))
     return success();
   return op->emitOpError("expected a tile of whole boxes of ")

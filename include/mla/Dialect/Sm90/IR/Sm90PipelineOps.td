@@ -306,8 +306,8 @@ def Sm90_TmaLoadOp : Sm90_Op<"tma_load"> {
     Copies the map's `rows` rows from the view's position `coordinates` (one
     index per dimension of the view, the last a column) to rows `row` and
     following of the target, for as many columns as the target has, box by box;
-    a panel counts rows · 128 bytes. Outside the view zeros arrive. The bytes
-    complete the full barrier of the ring's stage and part.
+    a panel counts rows · 128 bytes, a part of one as many as it has. Outside the view
+    zeros arrive. The bytes complete the full barrier of the ring's stage and part.
     `multicast`, a mask of cluster ranks, writes the same place of the shared
     memory, and completes the same barrier, in each of these CTAs.
 
@@ -318,7 +318,8 @@ def Sm90_TmaLoadOp : Sm90_Op<"tma_load"> {
     (C5) `multicast`: the kernel's cluster has every rank of the mask.
     (C6) boxes of several panels: rows and `row` are the target's and 0 (its panels
     follow each other as the box's do), the target's columns are whole boxes, and
-    the coordinate of the column is a constant multiple of a panel's columns.
+    the coordinate of the column is a constant multiple of a panel's columns. Boxes of a
+    part of a panel: the target has as many columns.
   }];
   let arguments = (ins Sm90_TensorMap:$map, Variadic<Index>:$coordinates,
                        Arg<Sm90_Smem, "", [MemWrite]>:$target,
