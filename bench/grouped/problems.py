@@ -175,7 +175,11 @@ def rows():
                     ((1, 4096, 2048), (8, 4096, 2048), (32, 1024, 2048), (4, 32768, 2048), (8, 1024, 512)))
     # No whole panels of 64 columns.
     yield from (decodes(Kernel(32, 8, 96, 64), batch, 4096) for batch in (1, 64))
-    for heads, kv, dim in ((32, 32, 96), (32, 8, 80)):
-        yield prompts(Kernel(heads, kv, dim, 64, 0, 0), 1, 4096)
+    for heads, kv, dim in ((32, 32, 96), (32, 8, 80), (16, 16, 72)):
+        kernel = Kernel(heads, kv, dim, 64)
+        yield from (decodes(kernel, *shape) for shape in ((1, 4096), (16, 4096), (64, 4096), (1, 32768)))
+        prompt = Kernel(heads, kv, dim, 64, 0, 0)
+        yield prompts(prompt, 1, 4096)
+        yield mixed(prompt, 32, 1024, 2048)
     for page in (32, 128, 256):  # 16 and 64 are above
         yield prompts(Kernel(64, 8, 128, page, 0, 0), 1, 8192)

@@ -64,7 +64,9 @@ Attribute mlac::sm90nvvm::describeTensorMap(sm90::TensorMapOp map) {
     box.insert(box.begin(), 1); // of one page
   if (view.getType().getRank() == 4) {
     int64_t group = view.getType().getDimSize(2);
-    box = {type.getRows() / group, 1, group, panelColumns}; // of one run
+    int64_t rows = type.getRows();
+    box = {std::max<int64_t>(rows / group, 1), 1, std::min(rows, group),
+           panelColumns}; // of one run
   }
   int64_t argument = cast<BlockArgument>(view.getSource()).getArgNumber();
   return b.getDictionaryAttr({

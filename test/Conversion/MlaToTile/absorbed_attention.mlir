@@ -14,7 +14,7 @@
 // CHECK-LABEL: tile.plan @decode_A02_B22_C10_C11 max_query_len 1
 // Up to 4 pieces in tiles of 64 rows and 2 blocks of columns, up to 16 as columns of one
 // tile, more as rows of tiles with 3 blocks of columns.
-// GPU: tile.work keys_per_block 64 rows_per_token 40 rows_per_tile 64 {{.*}} merge_forms [4, 64, 2, 16, 1, 1, 2147483647, 1, 3] merge_programs 4
+// GPU: tile.work keys_per_block 64 rows_per_token 40 rows_per_tile 64 {{.*}} merge_forms [4, 64, 2, 16, 1, 1, 2147483647, 1, 3] merge_programs 3
 // CPU-NOT: tile.work
 // CHECK: %[[CACHE:.*]] = tile.buffer cache "cache"
 // GPU: %[[TOKENS:.*]] = tile.dim "partial_tokens"

@@ -291,7 +291,7 @@ sm90.kernel @tensor_map_rank(%x: memref<?xbf16>) attributes {warpgroups = 1 : i3
 
 sm90.kernel @tensor_map_groups(%x: memref<?xbf16>) attributes {warpgroups = 1 : i32} {
   %v = memref.reinterpret_cast %x to offset: [0], sizes: [5, 2, 3, 64], strides: [384, 192, 64, 1] : memref<?xbf16> to memref<5x2x3x64xbf16, strided<[384, 192, 64, 1]>>
-  // expected-error @+1 {{expected groups of a static size that divides 64 rows, and boxes of one panel, got}}
+  // expected-error @+1 {{expected groups of a static size that divides 64 rows or is a multiple, and boxes of one panel, got}}
   %m = sm90.tensor_map %v : memref<5x2x3x64xbf16, strided<[384, 192, 64, 1]>> -> !sm90.tensor_map<64x64xbf16>
   sm90.return
 }

@@ -37,6 +37,10 @@ private:
   struct Source : HeadRows {
     unsigned table;
   };
+  int64_t getOutputWidth() const {
+    return problem.canHaveSides ? llvm::alignTo(values.columns, kValueColumns)
+                                : step.shapes.accumulatorWidth(values.columns);
+  }
   static Rows chooseRows(StepLowering &step, mla::GroupedAttentionOp op, int64_t tileRows);
   Source addSource(TypedValue<mla::CacheType> cache, Part part);
   SmallVector<Value> startWithSink(KernelBuilder &b, ValueRange args, const Work &work);
@@ -49,12 +53,14 @@ private:
 };
 } // namespace
 
-/// Values of whole panels, which the swapped side of products takes, as they are stored.
+/// Values of whole panels, which the swapped side of products takes, as they are stored. Columns
+/// that fill no panel are zeros behind a head's.
 static bool canHaveSides(StepLowering &step, mla::GroupedAttentionOp op) {
   auto output = cast<RankedTensorType>(op.getOutput().getType());
+  int64_t columns = output.getShape().back();
   return step.shapes.partitionsAttention && !op.getValueCache().getType().isQuantized() &&
          output.getElementType().getIntOrFloatBitWidth() == 16 &&
-         output.getShape().back() % kValueColumns == 0;
+         (columns % kValueColumns == 0 || columns <= step.shapes.narrowColumns);
 }
 
 PagedKernel::Rows GroupedKernel::chooseRows(StepLowering &step, mla::GroupedAttentionOp op,
@@ -124,7 +130,7 @@ SmallVector<Value> GroupedKernel::startWithSink(KernelBuilder &b, ValueRange arg
     return arith::ConstantOp::create(b, b.getFloatAttr(f32, value));
   };
   Value isFirst = b.choose(isFirstRange(b, args, work), constant(1), constant(0));
-  return startFromSink(b, sink, isFirst, step.shapes.accumulatorWidth(values.columns));
+  return startFromSink(b, sink, isFirst, getOutputWidth());
 }
 
 tile::AttendOp GroupedKernel::emitAttend(KernelBuilder &b, ValueRange args, const Work &work) {
@@ -138,8 +144,7 @@ tile::AttendOp GroupedKernel::emitAttend(KernelBuilder &b, ValueRange args, cons
   Value limits = rowLimits(b, work), starts = rowStarts(b, limits);
   limits = limitsInPiece(b, limits, work);
   Type row = RankedTensorType::get({tileRows}, b.getF32Type());
-  auto result = RankedTensorType::get({tileRows, step.shapes.accumulatorWidth(values.columns)},
-                                      b.getF32Type());
+  auto result = RankedTensorType::get({tileRows, getOutputWidth()}, b.getF32Type());
   return tile::AttendOp::create(b, row, row, result, queries, keyView, work.tables[keys.table],
                                 /*list=*/Value(), valueView, work.tables[values.table],
                                 keys.getScales(args), work.first, work.last, work.seqLen, limits,

@@ -54,14 +54,16 @@ Value mlac::createTensorMap(OpBuilder &builder, LazyCloner &cloner, Value view, 
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A view of one head's columns of rows of several: the program says which head, so a map has
-/// the rows whole and copies say the column.
+/// A view of one head's columns of rows of several, of which the program says which. Where boxes
+/// are of the head's columns alone, a map has the rows whole and copies say the column; else heads
+/// are a dimension, behind whose columns a box has zeros.
 struct HeadColumns {
   Value head;
   int64_t stride;   // columns from one head to the next
   int64_t start;    // of the first head's, from the pool's
   int64_t rowWidth; // of all heads
   int64_t width;    // of one
+  bool isDimension;
 };
 } // namespace
 
@@ -70,13 +72,19 @@ static bool hasWholeBoxes(int64_t width, Type element) {
   return width % sm90::getPanelColumns(element) == 0 || width == sm90::kPanelColumns;
 }
 
-/// `head · stride + start`, where boxes are of the head's columns alone.
+/// Whether heads can be a dimension of a map: they begin where TMA may.
+static bool canBeDimension(int64_t stride, Type element) {
+  int64_t bytes = element.getIntOrFloatBitWidth() / 8;
+  return bytes > 1 && stride * bytes % sm90::kTmaAlignment == 0;
+}
+
+/// `head · stride + start`.
 static std::optional<HeadColumns> matchHead(Value view) {
   auto cast = view.getDefiningOp<memref::ReinterpretCastOp>();
   if (!cast || cast.getType().getRank() != 3)
     return std::nullopt;
   auto offset = dyn_cast<Value>(cast.getMixedOffsets().front());
-  HeadColumns found{{}, 0, 0, 0, 0};
+  HeadColumns found{{}, 0, 0, 0, 0, false};
   if (auto sum = offset ? offset.getDefiningOp<arith::AddIOp>() : arith::AddIOp()) {
     std::optional<int64_t> start = getConstantIntValue(sum.getRhs());
     if (!start)
@@ -89,7 +97,11 @@ static std::optional<HeadColumns> matchHead(Value view) {
   std::optional<int64_t> rowWidth = getConstantIntValue(cast.getMixedStrides()[1]);
   std::optional<int64_t> width = getConstantIntValue(cast.getMixedSizes()[2]);
   if (!stride || !rowWidth || !width || *stride <= 0 || *rowWidth % *stride != 0 ||
-      *width > *stride || !hasWholeBoxes(*width, cast.getType().getElementType()))
+      *width > *stride)
+    return std::nullopt;
+  Type element = cast.getType().getElementType();
+  found.isDimension = !hasWholeBoxes(*width, element);
+  if (found.isDimension && !canBeDimension(*stride, element))
     return std::nullopt;
   found.head = product.getLhs();
   found.stride = *stride;
@@ -103,7 +115,12 @@ static Value viewHeads(OpBuilder &builder, LazyCloner &cloner, Value view,
                        const HeadColumns &heads) {
   auto cast = view.getDefiningOp<memref::ReinterpretCastOp>();
   SmallVector<OpFoldResult> sizes = cast.getMixedSizes(), strides = cast.getMixedStrides();
-  sizes.back() = builder.getIndexAttr(heads.rowWidth);
+  if (heads.isDimension) {
+    sizes.insert(sizes.begin(), builder.getIndexAttr(heads.rowWidth / heads.stride));
+    strides.insert(strides.begin(), builder.getIndexAttr(heads.stride));
+  } else {
+    sizes.back() = builder.getIndexAttr(heads.rowWidth);
+  }
   for (SmallVector<OpFoldResult> *extents : {&sizes, &strides})
     for (OpFoldResult &extent : *extents)
       if (auto value = dyn_cast<Value>(extent))
@@ -155,7 +172,7 @@ PagedTiles::PagedTiles(OpBuilder &builder, LazyCloner &cloner, tile::LoadPagedOp
   Value view =
       heads ? viewHeads(builder, cloner, load.getPool(), *heads) : cloner.get(load.getPool());
   int64_t panel = getPanelColumns(load);
-  if (heads)
+  if (heads && !heads->isDimension)
     panel = std::min(panel, heads->width);
   map = createMapOf(builder, view, boxRows, columns && countBoxes() == 1 ? columns : panel);
 }
@@ -196,9 +213,13 @@ PagedTiles::Block PagedTiles::find(OpBuilder &builder, LazyCloner &cloner, bool 
                                             constant(0));
   Value firstEntry = isInside ? toEntry(key) : Value();
   Block found;
-  if (std::optional<HeadColumns> heads = matchHead(load.getPool()))
-    found.column =
-        arith::MulIOp::create(builder, loc, cloner.get(heads->head), constant(heads->stride));
+  if (std::optional<HeadColumns> heads = matchHead(load.getPool())) {
+    Value head = cloner.get(heads->head);
+    if (heads->isDimension)
+      found.head = head;
+    else
+      found.column = arith::MulIOp::create(builder, loc, head, constant(heads->stride));
+  }
   for (int64_t first = 0; first < block; first += boxRows) {
     // Several boxes are whole pages.
     Value entry = isInside ? add(firstEntry, first / page)
@@ -216,9 +237,13 @@ void PagedTiles::copy(OpBuilder &builder, Location loc, const Block &block, int6
   Value first = arith::ConstantIndexOp::create(builder, loc, column);
   if (block.column)
     first = builder.createOrFold<arith::AddIOp>(loc, block.column, first);
-  for (auto [index, page] : llvm::enumerate(block.pages))
-    sm90::TmaLoadOp::create(builder, loc, map, ValueRange{page, block.row, first}, target, ring,
-                            stage, part, static_cast<int64_t>(index) * boxRows, IntegerAttr());
+  for (auto [index, page] : llvm::enumerate(block.pages)) {
+    SmallVector<Value, 4> coordinates = {page, block.row, first};
+    if (block.head)
+      coordinates.insert(coordinates.begin(), block.head);
+    sm90::TmaLoadOp::create(builder, loc, map, coordinates, target, ring, stage, part,
+                            static_cast<int64_t>(index) * boxRows, IntegerAttr());
+  }
 }
 
 /// Of a load's view from its own column on, and of the tile's column: as wide as both allow.

@@ -66,6 +66,7 @@ public:
     mlir::SmallVector<mlir::Value> pages;
     mlir::Value row;
     mlir::Value column; // of the head in rows of several; null: 0
+    mlir::Value head;   // where heads are a dimension; null: they are not
   };
   /// `isInside`: all of the block's rows are there, so that no entry has to be asked for.
   Block find(mlir::OpBuilder &builder, LazyCloner &cloner, bool isInside = false) const;

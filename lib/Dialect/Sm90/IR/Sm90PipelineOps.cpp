@@ -224,10 +224,11 @@ LogicalResult TensorMapOp::verify() {
   if (view.getRank() < 2 || view.getRank() > 4) // (C3)
     return emitOpError("expected a view of rank 2 to 4, got rank ") << view.getRank();
   int64_t rows = getResult().getType().getRows();
-  if (view.getRank() == 4 && (view.isDynamicDim(2) || rows % view.getDimSize(2) != 0 ||
+  auto areGroups = [&](int64_t size) { return rows % size == 0 || size % rows == 0; };
+  if (view.getRank() == 4 && (view.isDynamicDim(2) || !areGroups(view.getDimSize(2)) ||
                               getResult().getType().getPanels() != 1)) // (C3)
     return emitOpError("expected groups of a static size that divides ")
-           << rows << " rows, and boxes of one panel, got " << view;
+           << rows << " rows or is a multiple, and boxes of one panel, got " << view;
   if (view.getStridesAndOffset().first.back() != 1 ||
       view.getElementType() != getResult().getType().getElementType()) // (C2)
     return emitOpError("expected a view of ")

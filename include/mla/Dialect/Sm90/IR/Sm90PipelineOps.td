@@ -283,13 +283,15 @@ def Sm90_TensorMapOp : Sm90_Op<"tensor_map", [Pure]> {
     swizzle, zeros outside, L2 promotion of 128 bytes (256 costs a tenth of the
     DRAM bandwidth, docs/machine-h200.md). The view has rank 2 [rows, columns],
     rank 3 [pages, page_size, columns] or rank 4 [groups, runs, G, columns]; a box is `rows`
-    rows (of one page; of one run, rows / G groups of G rows) by the map's columns.
+    rows (of one page; of one run, rows / G groups of G rows, or rows of one group) by the map's
+    columns.
 
     (C1) the view is a kernel argument or a memref.reinterpret_cast of one, whose
     offset, sizes and strides are constants, `index` arguments, or an argument
     times a constant.
     (C2) innermost stride 1; the element type is the map's.
-    (C3) rank 2, 3, or 4 with a static G that divides the map's rows and boxes of one panel.
+    (C3) rank 2, 3, or 4 with a static G that divides the map's rows or is a multiple, and boxes of
+    one panel.
     (C4) boxes of several panels: the view's number of columns is constant and at
     least a box's.
     (C5) it stands in an `sm90.kernel`, at any depth: it becomes a parameter.
