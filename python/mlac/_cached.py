@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ._compile import _compile, _run
 from ._errors import InvalidArgument
-from ._export import _dtype_of, _program_of
+from ._export import _any_weight, _dtype_of, _program_of
 from ._find_compiler import find_compiler
 from ._mask_inputs import MaskInputs
 from ._runtime import Device, Engine, Package
@@ -298,12 +298,6 @@ class _Operators:
 
 def _weight(program: Any, name: str) -> torch.Tensor:
     weight: torch.Tensor = program.state_dict[name].detach()
-    return weight
-
-
-def _any_weight(program: Any) -> torch.Tensor:
-    """Caches are of its type, where it is."""
-    weight: torch.Tensor = next(iter(program.state_dict.values()))
     return weight
 
 

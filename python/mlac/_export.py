@@ -32,13 +32,25 @@ def _config_of(module: Any, config: Any) -> str:
                           f"a configuration, got {type(config).__name__}")
 
 
+def _any_weight(program: Any) -> Any:
+    """One of the type that most numbers of the weights have, which attention is computed in: others
+    are a router's biases, say, and integers are no weights. None: there is none."""
+    sizes: dict[Any, int] = {}
+    for value in program.state_dict.values():
+        if value.is_floating_point():
+            sizes[value.dtype] = sizes.get(value.dtype, 0) + value.numel()
+    kept = max(sizes, key=lambda dtype: sizes[dtype], default=None)
+    return next((value for value in program.state_dict.values() if value.dtype == kept), None)
+
+
 def _dtype_of(program: Any) -> str | None:
-    """--dtype of the module's parameters; None where mla-compile has none for them together."""
-    types = {str(value.dtype) for value in program.state_dict.values()}
-    if types == {"torch.float64"}:  # no package has it, and nobody asked for less
+    """--dtype of the module's weights; None where mla-compile has none for them."""
+    weight = _any_weight(program)
+    dtype = None if weight is None else str(weight.dtype)
+    if dtype == "torch.float64":  # no package has it, and nobody asked for less
         raise InvalidArgument("module: weights of float64, expected bfloat16, float16 or float32: "
                               "convert it, as module.float() does")
-    return _DTYPES.get(types.pop()) if len(types) == 1 else None
+    return _DTYPES.get(dtype)
 
 
 def _program_of(module: Any, example: Any, dynamic_shapes: Any) -> Any:

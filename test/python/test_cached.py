@@ -327,6 +327,24 @@ class ModelTest(CachedModels, unittest.TestCase):
             with torch.no_grad():
                 torch.testing.assert_close(run_chunks(cached, x), layer(x), atol=1e-5, rtol=1e-5)
 
+    def test_D46_type_of_most_weights(self):
+        """Integers and a few numbers of another type, as a router has, are not what attention is in."""
+        for dtype in (torch.float32, torch.float16):
+            layer = make_attention().to(dtype).eval()
+            layer.first = torch.nn.Parameter(torch.ones(3, dtype=torch.float64))
+            layer.register_buffer("table", torch.arange(100000))
+            layer.register_parameter("a_bias", torch.nn.Parameter(torch.zeros(4)))
+            x, auto = torch.randn(1, 7, 32, dtype=dtype), torch.export.Dim.AUTO
+            for options in ({"attention": "PagedMultiHead"},
+                            {"target": "cpu", "device": mlac.Device("cpu", 1)}):
+                with self.subTest(dtype=dtype, options=list(options)):
+                    info = SequenceInfo(max_seq_len=16, max_batch_size=1, page_size=4)
+                    cached = mlac.cached(layer, (torch.randn(2, 5, 32, dtype=dtype),), info,
+                                         dynamic_shapes=({0: auto, 1: auto},), **options)
+                    with torch.no_grad():
+                        torch.testing.assert_close(run_chunks(cached, x), layer(x), atol=2e-3,
+                                                   rtol=2e-3)
+
     def test_D46_what_is_no_info(self):
         for wrong, kind in ((None, "NoneType"), (3, "int")):
             with self.assertRaisesRegex(mlac.InvalidArgument, "info: expected a SequenceInfo, whose "
