@@ -48,6 +48,22 @@ void readYarn(const ConfigReader &rope, RopeParams &params, bool isRounded = tru
 /// Rope of `config.qkRopeHeadDim` channels, from either place of its keys.
 void readRope(const ConfigReader &root, RopePairing pairing, ModelConfig &config);
 
+/// What the attention of a type has, of what others say by keys.
+struct KnownAttention {
+  llvm::StringRef type;
+  bool isLike = false; ///< the type is that of --like
+  bool isGrouped = false, hasWindows = false, hasSoftcap = false, normalisesHeads = false,
+       hasInputBiases = false;
+  bool hasIndexer = false, rotates = true, scalesLatents = false;
+  /// Whether rope may be said of each kind of layers.
+  bool hasRopeOfKinds = false;
+};
+
+/// Errors of keys that say another attention (ConfigRefusals.cpp).
+void rejectOtherAttention(const ConfigReader &root, const KnownAttention &known);
+/// Of a configuration that is only like the type; `config` is what it was read as.
+void rejectUnlike(const ConfigReader &root, const KnownAttention &known, const ModelConfig &config);
+
 /// DeepSeek-V4: dimensions, rope and indexer of layer `options.layer`.
 void readSharedKeys(const ConfigReader &root, const ConfigOptions &options, ModelConfig &config);
 

@@ -45,21 +45,71 @@ compareTemperatures(llvm::StringRef text, const ConfigReader &rope, const RopePa
   return ConfigProblem{std::move(message), findMember(text, rope.name(key))};
 }
 
+/// Also of a correction range that is not rounded, which is read as factors of longrope's.
+static bool isYarn(const ConfigReader &rope, const RopeParams &params) {
+  return params.isApplied && params.kind != RopeKind::Plain &&
+         rope.string(rope.find("rope_type") ? "rope_type" : "type") == "yarn";
+}
+
+/// Pairs of rope by a key that the type's class does not read.
+static std::optional<ConfigProblem> comparePairs(llvm::StringRef text, const ConfigReader &root,
+                                                 const ModelConfig &config) {
+  constexpr llvm::StringLiteral kKey = "rope_interleave";
+  constexpr llvm::StringLiteral kDeaf[] = {"deepseek_v2", "longcat_flash", "minicpm3"};
+  bool isOfHalves = config.grouped || config.modelType == "minicpm3";
+  RopePairing there = isOfHalves ? RopePairing::Half : RopePairing::Interleaved;
+  bool isRead = !config.grouped && !llvm::is_contained(kDeaf, config.modelType);
+  if (isRead || !root.find(kKey) || config.rope.pairing == there || config.qkRopeHeadDim == 0)
+    return std::nullopt;
+  return ConfigProblem{
+      llvm::formatv("{0} = {1}: rope is over {2} here, as the key says, and over {3} in "
+                    "transformers 5.17, whose {4} does not read it",
+                    root.name(kKey), ConfigReader::print(*root.find(kKey)),
+                    isOfHalves ? "neighbours" : "halves", isOfHalves ? "halves" : "neighbours",
+                    config.modelType)
+          .str(),
+      findMember(text, root.name(kKey))};
+}
+
+/// The rotated part of heads, which vLLM's layers of groups of heads read.
+static std::optional<ConfigProblem> compareShares(llvm::StringRef text, const ConfigReader &root,
+                                                  const ModelConfig &config) {
+  constexpr llvm::StringLiteral kKey = "partial_rotary_factor";
+  if (!config.grouped || config.qkNopeHeadDim == 0)
+    return std::nullopt;
+  std::optional<ConfigReader> rope = root.child("rope_parameters");
+  const ConfigReader &place = rope && rope->find(kKey) ? *rope : root;
+  return ConfigProblem{
+      llvm::formatv("{0} = {1}: the first {2} of {3} channels are rotated here, as the key says, "
+                    "and all of them in transformers 5.17, whose {4} does not read it",
+                    place.name(kKey), ConfigReader::print(*place.find(kKey)), config.qkRopeHeadDim,
+                    config.vHeadDim, config.modelType)
+          .str(),
+      findMember(text, place.name(kKey))};
+}
+
 std::vector<ConfigProblem> mlac::findConfigWarnings(llvm::StringRef text,
                                                     const ModelConfig &config) {
-  const RopeParams &params = config.rope;
-  // DeepSeek-V4's factor is 1 whatever the file says.
-  if (params.kind != RopeKind::Yarn || params.cosSinMultiplier || config.sharedKeys)
+  // DeepSeek-V4's pairs and factors are what they are whatever the file says. What a type is only
+  // like has a class of its own.
+  if (config.sharedKeys)
     return {};
   json document = json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   std::vector<KeyProblem> errors; // parsing has said them
   llvm::StringRef part = findLanguageModel(document);
   const json &model = part.empty() ? document : document.at(part.str());
-  std::string path = part.empty() ? "" : part.str() + ".";
-  auto [rope, isScaling] = findRopeFields(ConfigReader(model, path, errors));
+  ConfigReader root(model, part.empty() ? "" : part.str() + ".", errors);
+  std::vector<std::optional<ConfigProblem>> found;
+  auto [rope, isScaling] = findRopeFields(root);
+  if (rope && isYarn(*rope, config.rope) && !rope->find("attention_factor"))
+    found.push_back(compareTemperatures(text, *rope, config.rope));
+  if (config.parsing.like.empty()) {
+    found.push_back(comparePairs(text, root, config));
+    found.push_back(compareShares(text, root, config));
+  }
   std::vector<ConfigProblem> warnings;
-  if (rope)
-    if (std::optional<ConfigProblem> warning = compareTemperatures(text, *rope, params))
+  for (std::optional<ConfigProblem> &warning : found)
+    if (warning)
       warnings.push_back(std::move(*warning));
   return warnings;
 }

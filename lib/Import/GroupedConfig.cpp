@@ -122,6 +122,27 @@ static bool hasWindow(const ConfigReader &root, GroupedType::Windows windows, in
   return layer >= root.integer("max_window_layers", 0, kMaxDim).value_or(kMaxDim);
 }
 
+/// Of types whose class does not read the list: Llama's, which vLLM reads, and those that are only
+/// like one.
+static void checkWindowOfType(const ConfigReader &root, const GroupedType &type,
+                              const ConfigOptions &options, int64_t window) {
+  using Windows = GroupedType::Windows;
+  bool isLike = type.windows == Windows::All && !options.like.empty();
+  if (type.windows != Windows::None && !isLike)
+    return;
+  int64_t layer = options.layer;
+  std::optional<bool> isSliding = readWindowOfType(root, layer);
+  if (isSliding && *isSliding != (window > 0))
+    root.error(
+        "layer_types",
+        llvm::formatv("layer {0} is {1}, and all layers of such models have {2}, expected "
+                      "{3} or no list",
+                      layer, *isSliding ? "sliding_attention" : "full_attention",
+                      window > 0 ? llvm::formatv("a window of {0}", window).str() : "no window",
+                      window > 0 ? "sliding_attention" : "full_attention")
+            .str());
+}
+
 /// 0: none.
 static int64_t readWindow(const ConfigReader &root, const GroupedType &type, int64_t layer) {
   using Windows = GroupedType::Windows;
@@ -145,12 +166,14 @@ static int64_t readWindow(const ConfigReader &root, const GroupedType &type, int
 static void readScores(const ConfigReader &root, const GroupedType &type,
                        const ConfigOptions &options, ModelConfig &config) {
   GroupedParams &grouped = *config.grouped;
-  if (options.layer < 0 || options.layer >= config.numLayers)
+  if (options.layer < 0 || options.layer >= config.numLayers) {
     root.error(
         "num_hidden_layers",
         llvm::formatv("--layer={0}, expected 0 to {1}", options.layer, config.numLayers - 1).str());
-  else
+  } else {
     grouped.window = readWindow(root, type, options.layer);
+    checkWindowOfType(root, type, options, grouped.window);
+  }
   grouped.hasSinks = type.hasSinks;
   if (!type.hasSoftcap)
     return;
@@ -236,8 +259,8 @@ static void readStretchedRope(const ConfigReader &root, ModelConfig &config) {
   double multiplier = 1;
   if (isUnrounded) {
     params.shortFactor = readUnroundedYarn(*fields, config.qkRopeHeadDim, params);
-    multiplier = fields->number("attention_factor", 0, /*open=*/true)
-                     .value_or(yarnTemperature(params.factor, 1));
+    multiplier =
+        fields->number("attention_factor", 0, /*open=*/true).value_or(yarnMultiplier(params));
   } else {
     params.shortFactor = readStretches(*fields, kind, config.qkRopeHeadDim, params);
   }

@@ -164,31 +164,20 @@ static const ModelType *readModelType(const ConfigReader &root, llvm::StringRef 
   return own ? nullptr : other;
 }
 
-/// Attention variants that no listed model has; computing plain attention
-/// instead would be silently wrong.
-static void rejectUnsupported(const ConfigReader &root, const ModelType &type) {
-  if (!type.hasSharedKeys && !type.grouped && root.find("sliding_window") &&
-      root.boolean("use_sliding_window").value_or(true))
-    root.error("sliding_window", "sliding-window attention is not supported, expected null");
-  bool hasSoftcap = type.grouped && type.grouped->hasSoftcap;
-  for (llvm::StringRef key : {"attn_logit_softcapping", "attn_logit_soft_cap", "logit_soft_cap"})
-    if (root.find(key) && !hasSoftcap)
-      root.error(key, "logit soft-capping is not supported, expected null");
-  for (llvm::StringRef key : {"alibi", "use_alibi"})
-    if (root.boolean(key).value_or(false))
-      root.error(key, "ALiBi is not supported, expected false");
-  // BigBird's key, and Phi-3-small's, which comes with others of its prefix.
-  if (root.find("attention_type") && root.string("attention_type") == "block_sparse")
-    root.error("attention_type", "block-sparse attention is not supported, expected null");
-  if (root.find("blocksparse_block_size"))
-    root.error("blocksparse_block_size", "block-sparse attention is not supported, expected null");
-  if (root.boolean("is_encoder_decoder").value_or(false))
-    root.error("is_encoder_decoder", "only decoders are supported, expected false");
-  for (auto [key, isCausal] :
-       {std::pair("is_causal", true), {"use_bidirectional_attention", false}})
-    if (root.boolean(key).value_or(isCausal) != isCausal)
-      root.error(key, "attention to later tokens is not supported, expected " +
-                          std::string(isCausal ? "true" : "false"));
+static KnownAttention describe(const ModelType &type, bool isLike) {
+  KnownAttention known;
+  known.type = type.name;
+  known.isLike = isLike;
+  known.isGrouped = type.grouped.has_value();
+  known.hasWindows = type.hasSharedKeys || (type.grouped && type.grouped->windows != Windows::None);
+  known.hasSoftcap = type.grouped && type.grouped->hasSoftcap;
+  known.normalisesHeads = type.grouped && type.grouped->normalisesHeads;
+  known.hasInputBiases = type.grouped && type.grouped->biases == Biases::InputsOnly;
+  known.hasIndexer = type.hasIndexer || type.hasSharedKeys;
+  known.rotates = type.rotates;
+  known.scalesLatents = type.scalesLatents;
+  known.hasRopeOfKinds = type.hasSharedKeys;
+  return known;
 }
 
 static void readDims(const ConfigReader &root, const ModelType &type, ModelConfig &config) {
@@ -311,6 +300,7 @@ static void readLongRope(const ConfigReader &root, const ConfigReader &rope,
   if (!length)
     length = root.integer(kKey, 2, kMaxPositions);
   params.originalMaxPositions = length.value_or(config.maxPositionEmbeddings);
+  params.extension = rope.number("factor", 0, /*open=*/true);
 }
 
 /// Llama 4's scale of queries, 1 + beta ln(1 + floor(p / Lo)), which is 1 below Lo.
@@ -473,7 +463,8 @@ llvm::Expected<ModelConfig> mlac::parseModelConfig(llvm::StringRef text,
     // Who reads the package has no defaults of its own.
     if (!defaults.empty())
       config.text = document.dump();
-    rejectUnsupported(root, *type);
+    KnownAttention known = describe(*type, /*isLike=*/!options.like.empty());
+    rejectOtherAttention(root, known);
     if (!type->hasSharedKeys && !type->grouped && options.layer != 0)
       root.error("model_type", "the layers of this type are all alike: --layer does not apply");
     if (type->hasSharedKeys)
@@ -491,6 +482,9 @@ llvm::Expected<ModelConfig> mlac::parseModelConfig(llvm::StringRef text,
       readIndexer(root, *type, options, config);
     readNorms(root, options, config);
     readMultipliers(root, *type, config);
+    // What is missing or wrong would be said of keys that it makes wrong, too.
+    if (known.isLike && errors.empty())
+      rejectUnlike(root, known, config);
     if (!options.dequantisedWeights)
       readQuantization(weights, config);
     explainDefaults(defaults, path, type->name, errors);

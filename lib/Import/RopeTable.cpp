@@ -20,6 +20,11 @@ double mlac::yarnTemperature(double scale, double mscale) {
   return scale <= 1.0 ? 1.0 : 0.1 * mscale * std::log(scale) + 1.0;
 }
 
+double mlac::yarnMultiplier(const RopeParams &rope) {
+  return rope.attentionMultiplier * yarnTemperature(rope.factor, rope.mscale) /
+         yarnTemperature(rope.factor, rope.mscaleAllDim);
+}
+
 std::pair<double, double> mlac::yarnCorrectionRange(const RopeParams &rope, int64_t ropeDim) {
   // The (real-valued) dim whose wave turns `rotations` times over Lo positions.
   auto correctionDim = [&](double rotations) {
@@ -75,11 +80,10 @@ static double computeMultiplier(const ModelConfig &config) {
   if (rope.cosSinMultiplier)
     return *rope.cosSinMultiplier;
   if (rope.kind == RopeKind::Yarn)
-    return rope.attentionMultiplier * yarnTemperature(rope.factor, rope.mscale) /
-           yarnTemperature(rope.factor, rope.mscaleAllDim);
+    return yarnMultiplier(rope);
   if (rope.kind == RopeKind::LongRope) {
-    double extension =
-        static_cast<double>(config.maxPositionEmbeddings) / rope.originalMaxPositions;
+    double extension = rope.extension.value_or(static_cast<double>(config.maxPositionEmbeddings) /
+                                               rope.originalMaxPositions);
     if (extension > 1.0)
       return std::sqrt(1.0 + std::log(extension) /
                                  std::log(static_cast<double>(rope.originalMaxPositions)));

@@ -85,8 +85,12 @@ static void readLongRope(Rotation &rotation, const json &keys, const json &confi
   for (int64_t i = 0; i < width / 2; ++i)
     rotation.inverseFrequencies.push_back(
         1.0f / (static_cast<float>(factors.at(i)) * wavelength(theta, i, width)));
-  double stretch = longest / trained;
-  rotation.multiplier = stretch > 1 ? std::sqrt(1 + std::log(stretch) / std::log(trained)) : 1.0;
+  auto number = [&](const char *key, double otherwise) {
+    return keys.contains(key) && keys[key].is_number() ? keys[key].get<double>() : otherwise;
+  };
+  double stretch = number("factor", longest / trained);
+  double multiplier = stretch > 1 ? std::sqrt(1 + std::log(stretch) / std::log(trained)) : 1.0;
+  rotation.multiplier = number("attention_factor", multiplier);
 }
 
 json mlac::run::readRopeKeys(const json &config) {

@@ -67,6 +67,8 @@ struct RopeParams {
   // LongRoPE: R/2 factors each.
   std::vector<double> shortFactor;
   std::vector<double> longFactor;
+  /// The key `factor`: how much longer sequences are than trained; else by the positions.
+  std::optional<double> extension;
 };
 
 /// Who says which keys a token of a sparse model sees.

@@ -38,6 +38,9 @@ struct RopeTable {
 /// + 1.
 double yarnTemperature(double scale, double mscale);
 
+/// What YaRN's cosines and sines are times, unless `cosSinMultiplier` says it.
+double yarnMultiplier(const RopeParams &rope);
+
 /// YaRN's correction range: the (real-valued) dims that turn `beta_fast` and
 /// `beta_slow` times over the trained length.
 std::pair<double, double> yarnCorrectionRange(const RopeParams &rope, int64_t ropeDim);

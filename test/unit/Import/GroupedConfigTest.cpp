@@ -123,6 +123,24 @@ TEST(GroupedConfig, FrequenciesOfGptOss) {
               config.grouped->hasOutputBias);
 }
 
+TEST(GroupedConfig, A19_FactorsOfUnroundedYarn) {
+  json rope = {{"rope_type", "yarn"},   {"factor", 4.0},
+               {"truncate", false},     {"mscale", 0.7},
+               {"mscale_all_dim", 1.3}, {"original_max_position_embeddings", 4096}};
+  auto multiplier = [&] {
+    return computeRopeTable(parse(makeConfig({{"rope_scaling", rope}}))).multiplier;
+  };
+  // (0.07 ln 4 + 1) / (0.13 ln 4 + 1), as with a rounded range.
+  EXPECT_NEAR(multiplier(), 0.9295235, 1e-6);
+  rope["truncate"] = true;
+  EXPECT_NEAR(multiplier(), 0.9295235, 1e-6);
+  rope["truncate"] = false;
+  rope["attn_factor"] = 2.0;
+  EXPECT_NEAR(multiplier(), 2 * 0.9295235, 1e-6);
+  rope["attention_factor"] = 0.5;
+  EXPECT_NEAR(multiplier(), 0.5, 1e-6);
+}
+
 TEST(GroupedConfig, FrequenciesThatAreDivided) {
   ModelConfig config = parse(makeConfig({{"hidden_size", 2048},
                                          {"rope_theta", 10000},
@@ -300,7 +318,15 @@ TEST(GroupedConfigError, NamesKeysAndLimits) {
        "use_sliding_window = false: layer 0 is sliding_attention, which needs a window"},
       {{{"model_type", "gemma2"}, {"sliding_window", 8}, {"layer_types", {"full_attention"}}}, ""},
       {{{"model_type", "gemma2"}, {"sliding_window", 8}, {"layer_types", {"chunked_attention"}}},
-       "layer 0: known types are full_attention, sliding_attention"}};
+       "layer 0: known types are full_attention, sliding_attention"},
+      {{{"layer_types", {"sliding_attention"}}, {"sliding_window", 8}},
+       "layer 0 is sliding_attention, and all layers of such models have no window, expected "
+       "full_attention or no list"},
+      {{{"layer_types", {"full_attention"}}}, ""},
+      {{{"rope_scaling", nullptr},
+        {"rope_parameters", {{"full_attention", {{"rope_type", "default"}, {"rope_theta", 1e6}}}}}},
+       "rope of each kind of layers ('full_attention') is not supported, expected one object"},
+      {{{"clip_qkv", 8.0}}, "clip_qkv = 8.0: clipped queries, keys and values are not supported"}};
   for (const auto &[changes, message] : kCases) {
     std::string errors = getErrors(makeConfig(changes));
     if (*message == 0)

@@ -537,6 +537,25 @@ TEST(ModelConfigError, A42_UnsupportedAttention) {
   parseOrFail(config.dump());
 }
 
+// Of known types: keys that other types of latent attention read.
+TEST(ModelConfigError, A42_LatentsOfOtherTypes) {
+  EXPECT_EQ(errorWith({{"use_mla", false}}),
+            "use_mla = false: the model has keys and values of heads, no latents: --like=llama "
+            "reads a configuration of such a model");
+  EXPECT_EQ(errorWith({{"mla_use_nope", true}}),
+            "mla_use_nope = true: layers of deepseek_v3 rotate their keys, expected false "
+            "(kimi_linear's do not)");
+  EXPECT_EQ(errorWith({{"index_topk", 2048}}),
+            "index_topk = 2048: layers of deepseek_v3 have no indexer, expected null (those of "
+            "deepseek_v32 and glm_moe_dsa have)");
+  EXPECT_EQ(errorWith({{"mla_scale_kv_lora", true}}),
+            "mla_scale_kv_lora = true: latents of deepseek_v3 are not multiplied, expected false "
+            "(longcat_flash's are)");
+  json config = readConfigJson("deepseek_v3");
+  config.update({{"use_mla", true}, {"mla_use_nope", false}, {"mla_scale_q_lora", false}});
+  parseOrFail(config.dump());
+}
+
 TEST(ModelConfigError, WrongKinds) {
   EXPECT_EQ(errorWith({{"attention_bias", 1}}), "attention_bias = 1: expected true or false");
   EXPECT_EQ(errorWith({{"rms_norm_eps", 0}}), "rms_norm_eps = 0: expected a number > 0");

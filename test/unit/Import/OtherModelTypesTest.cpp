@@ -73,4 +73,81 @@ TEST(ModelConfigLike, AnUnknownTypeIsReadAsAKnownOne) {
   EXPECT_NE(known.find("it is known, --like=minicpm3 is for others"), std::string::npos) << known;
 }
 
+/// The errors of a configuration of an unknown type with other keys, read as one of `like`.
+std::string readLike(const char *like, const char *base, const json &changes) {
+  json config = readConfigJson(base);
+  config["model_type"] = "acme";
+  config.update(changes);
+  ConfigOptions options;
+  options.like = like;
+  llvm::Expected<ModelConfig> parsed = parseModelConfig(config.dump(), options);
+  return parsed ? "" : llvm::toString(parsed.takeError());
+}
+
+// Another type's class may read any key: those of other attention must say nothing.
+TEST(ModelConfigLike, A42_KeysOfOtherAttentionAreErrors) {
+  auto llama = [](const json &changes) { return readLike("llama", "llama3_1_8b", changes); };
+  EXPECT_EQ(llama({{"use_qk_norm", true}}),
+            "use_qk_norm = true: a norm of heads: that is not what layers of llama have, expected "
+            "false (qwen3 has it)");
+  EXPECT_EQ(llama({{"attention_multiplier", 0.0078125}}),
+            "attention_multiplier = 0.0078125: scores of such layers are times 0.0883883, expected "
+            "0.0883883");
+  EXPECT_EQ(llama({{"query_pre_attn_scalar", 256}}),
+            "query_pre_attn_scalar = 256: scores of such layers are times 0.0883883, expected 128");
+  EXPECT_EQ(llama({{"sliding_window", 512}}),
+            "sliding_window = 512: layers of llama have no windows (those of mistral have), "
+            "expected null");
+  EXPECT_EQ(llama({{"no_rope_layers", {1, 1, 0, 1}}}),
+            "no_rope_layers = [1,1,0,1]: positions rotate queries and keys in all of such layers, "
+            "expected a list of ones");
+  EXPECT_EQ(llama({{"position_embedding_type", "nope"}}),
+            "position_embedding_type = \"nope\": positions of such layers rotate queries and keys, "
+            "expected rope");
+  EXPECT_EQ(llama({{"rotary_dim", 64}}), "rotary_dim = 64: 128 channels of such layers are rotated "
+                                         "(partial_rotary_factor says how many), expected 128");
+  EXPECT_EQ(llama({{"qkv_bias", true}}),
+            "qkv_bias = true: biases of queries, keys and values alone: that is not what layers of "
+            "llama have, expected false (qwen2 has them)");
+  EXPECT_EQ(llama({{"use_bias", true}}),
+            "use_bias = true: attention_bias says it of such layers, expected false");
+  EXPECT_EQ(
+      llama({{"attention_chunk_size", 8192}}),
+      "attention_chunk_size = 8192: attention within chunks: that is not what layers of llama "
+      "have, expected null");
+  EXPECT_EQ(readLike("mistral", "mistral_7b",
+                     {{"sliding_window", 8}, {"layer_types", {"full_attention"}}}),
+            "layer_types = [\"full_attention\"]: layer 0 is full_attention, and all layers of such "
+            "models have a window of 8, expected sliding_attention or no list");
+  EXPECT_EQ(readLike("deepseek_v3", "deepseek_v3", {{"attn_output_gate", true}}),
+            "attn_output_gate = true: a gate of the output: that is not what layers of deepseek_v3 "
+            "have, expected null");
+}
+
+TEST(ModelConfigLike, A42_KeysThatSayTheSame) {
+  EXPECT_EQ(readLike("llama", "llama3_1_8b",
+                     {{"use_qk_norm", false},
+                      {"attention_multiplier", 0.08838834764831845},
+                      {"query_pre_attn_scalar", 128},
+                      {"sliding_window", nullptr},
+                      {"no_rope_layers", {1, 1}},
+                      {"position_embedding_type", "rope"},
+                      {"rotary_dim", 128},
+                      {"rope_ratio", 1},
+                      {"rotary_pct", 1.0},
+                      {"num_kv_shared_layers", 0},
+                      {"use_bias", false}}),
+            "");
+  EXPECT_EQ(readLike("mistral", "mistral_7b",
+                     {{"sliding_window", 8}, {"layer_types", {"sliding_attention"}}}),
+            "");
+  EXPECT_EQ(readLike("qwen3", "qwen3_8b", {{"use_qk_norm", true}}), "");
+  EXPECT_EQ(readLike("qwen2", "qwen2_5_7b", {{"qkv_bias", true}}), "");
+  EXPECT_EQ(readLike("deepseek_v3", "deepseek_v3", {{"use_qk_norm", true}}), "");
+  // A known type is what its class reads.
+  json config = readConfigJson("llama3_1_8b");
+  config["use_qk_norm"] = true;
+  parseOrFail(config.dump());
+}
+
 } // namespace

@@ -162,6 +162,18 @@ TEST(RopeTable, LongRopeMultiplierGrowsWithTheExtension) {
                   1.0645813f);
 }
 
+// transformers takes the key where it is there.
+TEST(RopeTable, A19_LongRopeMultiplierOfItsFactor) {
+  json config = readConfigJson("minicpm3_4b");
+  config["rope_scaling"]["factor"] = 4.0;
+  EXPECT_FLOAT_EQ(computeRopeTable(parseOrFail(config.dump())).multiplier, 1.0645813f);
+  config["max_position_embeddings"] = 131072;
+  config["rope_scaling"]["factor"] = 1.0;
+  EXPECT_EQ(computeRopeTable(parseOrFail(config.dump())).multiplier, 1);
+  config["rope_scaling"]["factor"] = 0;
+  EXPECT_EQ(errorOf(config.dump()), "rope_scaling.factor = 0: expected a number > 0");
+}
+
 TEST(RopeTable, NoRopeDimsMeansNoFrequencies) {
   RopeTable table = computeRopeTable(loadConfig("glm_5_3_flash"));
   EXPECT_TRUE(table.inverseFrequencies.empty());
