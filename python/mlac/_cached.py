@@ -317,6 +317,17 @@ def _name_of(node: Any) -> str:
     return str(node.target).split(".")[1] if str(node.target).startswith("aten.") else ""
 
 
+def _sizes_of_inputs(program: Any) -> list[tuple[str, list[int | None] | None]]:
+    """Of the inputs that a caller gives, which are no tensors where there is no list; None: open."""
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    names = [spec.arg.name for spec in program.graph_signature.input_specs
+             if spec.kind.name == "USER_INPUT"]
+    shapes = [getattr(nodes[name].meta.get("val"), "shape", None) for name in names]
+    return [(name, None if shape is None else
+             [size if isinstance(size, int) else None for size in shape])
+            for name, shape in zip(names, shapes)]
+
+
 def _is_check(node: Any) -> bool:
     return _name_of(node) == "_assert_tensor_metadata"
 
@@ -365,6 +376,7 @@ class CachedModel:
         self._program, self._kwargs, self._attend = program, example_kwargs, attend
         self.caches = attend.caches  # of each attention, one or several
         self._masks = MaskInputs(program, plan)
+        self._sizes = _sizes_of_inputs(program)
         self._graph = self._replace(plan["attention"])
 
     def _replace(self, places: list[Mapping[str, Any]]) -> Any:
@@ -397,6 +409,21 @@ class CachedModel:
         lengths: list[int] = live_lengths(info.input_ids, info.seq_len).tolist()
         return [1] if info.input_ids.shape[1] == 1 else lengths
 
+    def _check_sizes(self, leaves: list[Any]) -> None:
+        """Raises InvalidArgument where an argument has not the sizes that the graph is of alone."""
+        import torch
+
+        for leaf, (name, sizes) in zip(leaves, self._sizes):
+            if not isinstance(leaf, torch.Tensor) or sizes is None:
+                continue
+            got = list(leaf.shape)
+            if len(got) == len(sizes) and all(size in (None, own) for size, own in zip(sizes, got)):
+                continue
+            expected = ", ".join("*" if size is None else str(size) for size in sizes)
+            why = " (torch.export takes a batch of one for all there will be: its example must have two " \
+                  "sequences or more)" if sizes[:1] == [1] and len(got) == len(sizes) else ""
+            raise InvalidArgument(f"{name}: expected [{expected}], as exported, got {got}{why}")
+
     def _inputs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         from torch.utils import _pytree
 
@@ -409,6 +436,7 @@ class CachedModel:
         expected = len(program.graph_signature.user_inputs)
         if len(leaves) != expected:
             raise InvalidArgument(f"expected {expected} arguments, as exported, got {len(leaves)}")
+        self._check_sizes(leaves)
         self._masks.check_call(leaves, len(self.info.input_ids), self._row_lengths())
         user = iter(leaves)
         for spec in program.graph_signature.input_specs:

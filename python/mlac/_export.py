@@ -53,6 +53,23 @@ def _dtype_of(program: Any) -> str | None:
     return _DTYPES.get(dtype)
 
 
+# A part of torch's errors that says nothing of the model, and what the model does.
+_REASONS = (
+    ("Cache'> in output", "it returns a cache, which is no tensor: give use_cache=False, or set it in "
+                          "module.config and in its text_config"),
+    ("data-dependent", "it chooses by numbers that are known when it runs, as rope of type 'dynamic' "
+                       "and 'longrope', and experts in loops do"),
+)
+
+
+def _explain(error: Exception) -> str:
+    """The first line of an error of torch's, which has many, behind what is known of it."""
+    text = str(error).strip()
+    reasons = [reason for part, reason in _REASONS if part in text]
+    first = f"{type(error).__name__}: {text.splitlines()[0] if text else 'no reason'}"
+    return f"{reasons[0]} ({first})" if reasons else first
+
+
 def _program_of(module: Any, example: Any, dynamic_shapes: Any) -> Any:
     """What torch.export records of a module in eval mode, which stays in the mode it is in."""
     import torch
@@ -68,6 +85,8 @@ def _program_of(module: Any, example: Any, dynamic_shapes: Any) -> Any:
         with torch.no_grad():
             return torch.export.export(module.eval(), args, kwargs,
                                        dynamic_shapes=dynamic_shapes, strict=False)
+    except Exception as error:  # of as many classes as torch has parts
+        raise InvalidArgument(f"module: torch.export does not take it: {_explain(error)}") from error
     finally:
         for part in trained:
             part.training = True

@@ -45,7 +45,17 @@ def describe_node(node: Any) -> str:
     """As mla-compile does: node 'x' (aten.op) in path: Class."""
     stack = list(node.meta.get("nn_module_stack", {}).values())
     path = f" in {stack[-1][0]}: {str(stack[-1][1]).rsplit('.', 1)[-1]}" if stack else ""
-    return f"node '{node.name}' ({node.target}){path}"
+    target = str(node.target)
+    if target.startswith("<"):  # a function, which would say where it lies in memory
+        target = getattr(node.target, "__name__", target)
+    return f"node '{node.name}' ({target}){path}"
+
+
+def _explain(cause: Any) -> str:
+    """What to do about a node that mixes tokens, where that is known."""
+    if str(cause.target).startswith("aten.arange"):
+        return ". It numbers the tokens of a call from 0: let positions be an input of the model"
+    return ""
 
 
 def _expression(size: Any) -> Any:
@@ -365,7 +375,8 @@ class TokenRows:
                 cause = self._find_cause(node)
                 raise InvalidArgument(
                     f"{describe_node(cause)} mixes tokens: with random inputs, the row of "
-                    f"{self._off[cause]}; steps over caches compute new tokens alone")
+                    f"{self._off[cause]}; steps over caches compute new tokens alone"
+                    f"{_explain(cause)}")
             if self._draws[0][1].values[node].isnan().any():
                 raise InvalidArgument(f"{describe_node(node)} is not a number with random inputs, so "
                                       "that rows of tokens cannot be compared; check_rows=False does not")

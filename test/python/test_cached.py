@@ -345,6 +345,40 @@ class ModelTest(CachedModels, unittest.TestCase):
                         torch.testing.assert_close(run_chunks(cached, x), layer(x), atol=2e-3,
                                                    rtol=2e-3)
 
+    def test_D46_example_of_one_sequence(self):
+        """torch.export takes a size of one for fixed: prompts, one row, run, and a batch of tokens does
+        not, which failed in a view of the graph, or none."""
+        model = self.make_model("llama", TINY, "sdpa")
+        info = SequenceInfo(max_seq_len=32, max_batch_size=3, page_size=4)
+        ids, places = torch.ones(1, 5, dtype=torch.long), torch.arange(5)[None]
+        cached = self.make_cached(model, info, self.arguments(ids, places), device=mlac.Device("cpu", 1),
+                                  target="cpu")
+        new = self.step(cached, self.begin(cached))
+        with self.assertRaisesRegex(mlac.InvalidArgument, r"^input_ids: expected \[1, \*\], as exported, "
+                                    r"got \[3, 1\] \(torch.export takes a batch of one .* two sequences"):
+            self.step(cached, [[int(row.argmax())] for row in new])
+        with self.assertRaisesRegex(mlac.InvalidArgument, r"^position_ids: expected \[1, \*\], as "
+                                    r"exported, got \[5\]$"):
+            cached(**self.arguments(ids, places[0]))
+
+    def test_D46_what_torch_does_not_export(self):
+        """Its errors have hundreds of lines, of which one is of use, or none."""
+        model = self.make_model("llama", TINY, "sdpa")
+        info = SequenceInfo(max_seq_len=32, max_batch_size=3, page_size=4)
+        example = {**self.export_arguments(), "use_cache": True}
+        with self.assertRaisesRegex(mlac.InvalidArgument, r"^module: torch.export does not take it: it "
+                                    r"returns a cache, .* give use_cache=False, .* \(RuntimeError: "
+                                    r"Found .*DynamicCache") as caught:
+            self.make_cached(model, info, example)
+        self.assertNotIn("\n", str(caught.exception))
+        rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}
+        model = self.make_model("llama", {**TINY, "rope_parameters": rope}, "sdpa")
+        with self.assertRaisesRegex(mlac.InvalidArgument, r"numbers that are known when it runs, as rope "
+                                    r"of type 'dynamic'.* \(GuardOnDataDependentSymNode: "):
+            self.make_cached(model, info)
+        with self.assertRaisesRegex(mlac.InvalidArgument, "not take it: TypeError: "):
+            mlac.cached(torch.nn.Linear(4, 4), {"other": torch.zeros(1, 4)}, info)
+
     def test_D46_what_is_no_info(self):
         for wrong, kind in ((None, "NoneType"), (3, "int")):
             with self.assertRaisesRegex(mlac.InvalidArgument, "info: expected a SequenceInfo, whose "

@@ -78,6 +78,7 @@ private:
   Results transpose();
   Results permuteDims();
   Results expand();
+  Results repeat();
   Results sliceDim();
   Results firstToken(int64_t dim);
   Results selectIndex();

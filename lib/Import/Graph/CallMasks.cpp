@@ -68,6 +68,9 @@ static std::optional<Expr> compare(Expressions &expressions, Expr x, Expr y, boo
   double number = a->number - b->number - (isStrict ? 1 : 0);
   // Positions are whole numbers: x > y is x - 1 >= y, if the constant is one, too.
   bool isWhole = number == std::floor(number) && std::abs(number) < 1e9;
+  // Positions are at least 0: what an encoder's mask asks of them.
+  if (query >= 0 && key >= 0 && number >= 0)
+    return expressions.band({});
   if (!isWhole || query != -key || std::abs(query) != 1)
     return std::nullopt;
   auto end = static_cast<int32_t>(number);

@@ -122,6 +122,39 @@ Results Call::transpose() {
   return give(permute(*value, order));
 }
 
+/// Adds a dimension along which numbers are the same. Of tokens by tokens the last are keys.
+static void addRepeated(Dims &dims, const Size &size, size_t rank) {
+  bool isOfKeys = !dims.empty() && dims.size() + 1 == rank && isAxis(dims.back(), Axis::Tokens);
+  if (size.openTokens)
+    dims.push_back({Factor{isOfKeys ? Axis::Keys : Axis::Tokens, size}});
+  else if (size.openBatch)
+    dims.push_back({Factor{Axis::Batch, size}});
+  else
+    dims.push_back(makeChannels(size.fixed));
+}
+
+/// As expand, where no dimension has other numbers to say again.
+Results Call::repeat() {
+  Tensor *self = tensor("self");
+  auto times = sizes("repeats");
+  if (!self || !times || times->size() < self->dims.size())
+    return std::nullopt;
+  Dims dims;
+  size_t lead = times->size() - self->dims.size();
+  for (auto [index, count] : llvm::enumerate(*times)) {
+    Dim dim = index < lead ? Dim() : self->dims[index - lead];
+    if (!count.isOne() && !getSize(dim).isOne())
+      return fail("it repeats a dimension that is not of size 1");
+    if (count.isOne())
+      dims.push_back(dim);
+    else
+      addRepeated(dims, count, times->size());
+  }
+  if (!isSmall(dims))
+    return fail("it makes more than 2^22 numbers of a token");
+  return give(broadcast(*self, dims));
+}
+
 Results Call::expand() {
   ignore({"implicit"});
   Tensor *self = tensor("self");
@@ -137,10 +170,8 @@ Results Call::expand() {
       dims.push_back(dim);
     } else if (!getSize(dim).isOne()) {
       return fail("it expands a dimension that is not of size 1");
-    } else if (size.openTokens || size.openBatch) {
-      dims.push_back({Factor{size.openTokens ? Axis::Tokens : Axis::Batch, size}});
     } else {
-      dims.push_back(makeChannels(size.fixed));
+      addRepeated(dims, size, wanted->size());
     }
   }
   if (!isSmall(dims))
@@ -436,6 +467,7 @@ Results Call::evaluateShape(StringRef name, bool &isKnown) {
                       .Case("squeeze", &Call::removeDim)
                       .Case("permute", &Call::permuteDims)
                       .Case("expand", &Call::expand)
+                      .Case("repeat", &Call::repeat)
                       .Case("slice", &Call::sliceDim)
                       .Case("select", &Call::selectIndex)
                       .Case("chunk", &Call::chunk)

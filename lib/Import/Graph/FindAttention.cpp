@@ -67,12 +67,13 @@ std::optional<AttentionOperands> AttentionFinder::findOperands(NodeOp node) {
 }
 
 llvm::Error AttentionFinder::matchMask(const Scores &scores, FoundAttention &found) {
-  if (!scores.mask)
+  std::optional<KeyBand> band =
+      scores.mask ? expressions.getMaskBand(*scores.mask) : std::optional(KeyBand());
+  if (band == KeyBand())
     return makeError("it has no mask, so that tokens see those after them");
   const Source &mask = expressions[*scores.mask];
   bool isInput = mask.kind == SourceKind::Argument &&
                  function.getArgAttr(mask.a, mlir::graph::kInputAttr) != nullptr;
-  std::optional<KeyBand> band = expressions.getMaskBand(*scores.mask);
   bool isCausal = band && !band->isOutside && band->least == 0 && band->most >= 0;
   if (!isInput && !isCausal)
     return makeError("its mask is no input of the graph and not causal but " +
