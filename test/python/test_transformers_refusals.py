@@ -89,6 +89,24 @@ class PatchTest(unittest.TestCase):
             weight.data.zero_()
         patch(zeros).unpatch()
 
+    def test_factors_of_long_sequences(self):
+        """transformers takes them where a sequence is long, an engine where one may be: the tokens of
+        short ones were others."""
+        rope = {"rope_type": "longrope", "rope_theta": 1e4, "factor": 2.0,
+                "short_factor": [1.0, 1.1, 1.3, 2.0], "long_factor": [2.0, 3.0, 4.0, 5.0],
+                "original_max_position_embeddings": 16}
+        model = make_model("minicpm3", rope_parameters=rope)
+        self.refuses(model, mlac.InvalidArgument, "max_seq_len = 64: expected 1 to 16, "
+                     "original_max_position_embeddings: longer sequences turn by long_factor",
+                     max_seq_len=64)
+        expected = model(input_ids=IDS).logits
+        with torch.no_grad(), patch(model) as patched:
+            self.assertEqual(patched.engine.info["options"]["max_seq_len"], 16)
+            self.assertLess((model(input_ids=IDS).logits - expected).abs().max().item(), 1e-4)
+        model = make_model("minicpm3", rope_parameters={**rope, "long_factor": rope["short_factor"]})
+        with patch(model, max_seq_len=64) as patched:
+            self.assertEqual(patched.engine.info["options"]["max_seq_len"], 64)
+
     def test_adapters(self):
         model = make_model("deepseek_v3")
 

@@ -61,11 +61,8 @@ def patch(model: Any, package: Package | str | os.PathLike[str] | None = None, *
         package = Package(package)
     info = package.info
     _check_package(info, decoder, attentions[0])
-    limit = info["rope"]["length"] or DEFAULT_SEQ_LEN
+    limit, why = _longest_sequence(info["rope"], decoder.config)
     if max_seq_len is not None and max_seq_len > limit:
-        selected = getattr(decoder.config, "index_topk", None)
-        why = ", the model's index_topk: its attention is dense up to there"
-        why = why if limit == selected else ""
         raise InvalidArgument(f"max_seq_len = {max_seq_len}: expected 1 to {limit}{why}")
     engine = Engine(package, Device(str(device), threads), num_layers=len(attentions),
                     max_seq_len=max_seq_len or min(DEFAULT_SEQ_LEN, limit),
@@ -73,6 +70,18 @@ def patch(model: Any, package: Package | str | os.PathLike[str] | None = None, *
     weights = Weights(engine, attentions)
     compare(engine, decoder, attentions[0])
     return Patched(model, decoder, attentions, Runner(engine, device, weights, len(attentions)))
+
+
+def _longest_sequence(rope: dict[str, Any], config: Any) -> tuple[int, str]:
+    """That an engine serves as the model does, and why, where that is not the last position."""
+    fields, trained = getattr(config, "rope_parameters", None) or {}, rope["short_length"]
+    limit: int = rope["length"] or DEFAULT_SEQ_LEN
+    if 0 < trained < limit and fields.get("short_factor") != fields.get("long_factor"):
+        return trained, (", original_max_position_embeddings: longer sequences turn by long_factor, "
+                         "in an engine from their first token, in transformers from there on")
+    if limit == getattr(config, "index_topk", None):
+        return limit, ", the model's index_topk: its attention is dense up to there"
+    return limit, ""
 
 
 def _rope_fields(config: dict[str, Any]) -> dict[str, Any]:
