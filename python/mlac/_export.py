@@ -46,7 +46,9 @@ def _any_weight(program: Any) -> Any:
 def _dtype_of(program: Any) -> str | None:
     """--dtype of the module's weights; None where mla-compile has none for them."""
     weight = _any_weight(program)
-    dtype = None if weight is None else str(weight.dtype)
+    if weight is None:
+        return None
+    dtype = str(weight.dtype)
     if dtype == "torch.float64":  # no package has it, and nobody asked for less
         raise InvalidArgument("module: weights of float64, expected bfloat16, float16 or float32: "
                               "convert it, as module.float() does")
