@@ -50,7 +50,7 @@ const GroupsCase kCases[] = {
     // Few pieces, as of the window alone, in tiles whose windows begin apart.
     {"queries_window_cut", "", "stream", 2, 1, 64, 64, 16, 16, {{700, 70}}, 9, true, 150},
     {"simple_window_cut", "simple", "simple", 2, 1, 64, 64, 16, 16, {{700, 70}}, 9, true, 150},
-    {"simple_narrow_values", "", "simple", 8, 2, 40, 72, 16, 16, {{70, 1}, {5, 1}}, 2},
+    {"simple_narrow_values", "simple", "simple", 8, 2, 40, 72, 16, 16, {{70, 1}, {5, 1}}, 2},
     // More heads of a group than half a tile, and more than one.
     {"decode_40_of_1", "", "stream", 40, 1, 64, 128, 16, 16, {{130, 1}, {65, 1}}, 2},
     {"decode_70_of_1", "", "stream", 70, 1, 64, 64, 64, 64, {{130, 1}, {65, 1}}, 4, true},
