@@ -40,9 +40,10 @@ typedef struct mla_engine_options {
                                    than max_num_requests * max_seq_len. Of packages that
                                    gather whole requests (sparse layers, separate mode):
                                    5 * max_seq_len, and each request must fit. Of those
-                                   that copy the codes of prompts' keys: 65536; a step
-                                   with more reads each where it lies, up to 4 times
-                                   slower.
+                                   that copy the keys of prompts (codes, heads that are
+                                   no whole 64 columns, pages of fewer than 16 rows):
+                                   65536; a step with more reads each where it lies, up
+                                   to 4 times slower.
                                    MLA_NO_WORKSPACE: none; functions that need it
                                    then refuse batches with cached context */
   int64_t num_sms;              /* what plans take for the number of processors when
