@@ -65,8 +65,8 @@ Attribute mlac::sm90nvvm::describeTensorMap(sm90::TensorMapOp map) {
   if (view.getType().getRank() == 4) {
     int64_t group = view.getType().getDimSize(2);
     int64_t rows = type.getRows();
-    box = {std::max<int64_t>(rows / group, 1), 1, std::min(rows, group),
-           panelColumns}; // of one run
+    // Of one run: whole groups, or rows of one.
+    box = {std::max<int64_t>(rows / group, 1), 1, std::min(rows, group), panelColumns};
   }
   int64_t argument = cast<BlockArgument>(view.getSource()).getArgNumber();
   return b.getDictionaryAttr({

@@ -169,6 +169,30 @@ sm90.kernel @part_of_panel(%x: memref<?xf8E4M3FN>, %n: index, %column: index)
   sm90.return
 }
 
+// Heads of 96 columns as a dimension: a box is rows of a part of a page of 128, and its second panel
+// ends with the head's columns.
+// CHECK-LABEL: llvm.func @rows_of_a_group(
+// CHECK-SAME:    box = array<i64: 1, 1, 64, 64>
+// CHECK:         nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c16384_i32
+// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %arg3, %{{.*}}, box[%[[FIRST:.*]], %[[ROW:.*]], %[[PAGE:.*]], %[[HEAD:.*]]]
+// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %arg3, %{{.*}}, box[%c64_i32{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}]
+!narrow = !sm90.ring<stages = 1, parts = 1, tiles = [!sm90.smem<64x96xbf16>]>
+sm90.kernel @rows_of_a_group(%x: memref<?xbf16>, %n: index, %row: index)
+    attributes {warpgroups = 1 : i32, shared_bytes = 20480 : i64} {
+  %c0 = arith.constant 0 : index
+  %v = memref.reinterpret_cast %x to offset: [0], sizes: [4, %n, 128, 96], strides: [96, 49152, 384, 1]
+      : memref<?xbf16> to memref<4x?x128x96xbf16, strided<[96, 49152, 384, 1]>>
+  %map = sm90.tensor_map %v : memref<4x?x128x96xbf16, strided<[96, 49152, 384, 1]>> -> !sm90.tensor_map<64x64xbf16>
+  %ring = sm90.ring full_count 1 empty_count 1 offset 0 barrier_offset 16384 : !narrow
+  %s = sm90.stage_start
+  sm90.elect {
+    %t = sm90.stage_tile %ring[%s] tile 0 : !narrow -> !sm90.smem<64x96xbf16>
+    sm90.expect %ring[%s] part 0 bytes 16384 : !narrow
+    sm90.tma_load %map[%c0, %n, %row, %c0] to %t signals %ring[%s] part 0 : !sm90.tensor_map<64x64xbf16>, !sm90.smem<64x96xbf16>, !narrow
+  }
+  sm90.return
+}
+
 // The slot of a ring of one stage is no arithmetic. An elected thread arrives
 // alone; a row of pages is three coordinates.
 // CHECK-LABEL: llvm.func @elected(

@@ -72,7 +72,8 @@ static bool hasWholeBoxes(int64_t width, Type element) {
   return width % sm90::getPanelColumns(element) == 0 || width == sm90::kPanelColumns;
 }
 
-/// Whether heads can be a dimension of a map: they begin where TMA may.
+/// Whether heads can be a dimension of a map: they begin where TMA may, and are no codes, whose
+/// consumers turn whole panels.
 static bool canBeDimension(int64_t stride, Type element) {
   int64_t bytes = element.getIntOrFloatBitWidth() / 8;
   return bytes > 1 && stride * bytes % sm90::kTmaAlignment == 0;
