@@ -141,6 +141,15 @@ def rows():
     for kernel in (Kernel(64, 8, 128, 64, 4096, 0), Kernel(16, 16, 64, 16, 0, 0),
                    Kernel(40, 8, 128, 32, 0, 0), Kernel(16, 8, 256, 64, 0, 0)):
         yield prompts(kernel, 1, 8192)
+    # Prompts of a rank's heads: few programs.
+    for heads, kv in ((8, 1), (4, 1), (16, 2), (5, 1)):
+        kernel = Kernel(heads, kv, 128, 64, 0, 0)
+        yield from (prompts(kernel, *shape) for shape in
+                    ((1, 512), (1, 2048), (1, 8192), (1, 512, 16384), (1, 128, 32768)))
+        if heads == 8:
+            yield from (prompts(kernel, *shape) for shape in ((4, 512, 4096), (16, 100, 4096)))
+            yield ragged(kernel, 8, 2048)
+            yield mixed(kernel, 32, 4096, 512)
     for heads, kv in ((64, 8), (32, 8), (8, 1)):
         for queries in (2, 4, 8, 16):
             kernel = Kernel(heads, kv, 128, 64, 0, queries)

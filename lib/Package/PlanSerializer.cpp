@@ -204,6 +204,13 @@ LogicalResult PlanSerializer::convertPrompts(tile::PromptsOp op) {
   function->prompts = std::make_unique<package::PromptsT>();
   function->prompts->above = op.getAbove();
   function->prompts->pays = *pays;
+  function->prompts->items_per_token = op.getItemsPerToken();
+  function->prompts->tokens_per_item = op.getTokensPerItem();
+  function->prompts->keys_per_block = op.getKeysPerBlock();
+  function->prompts->item_cost = op.getItemCost().convertToDouble();
+  function->prompts->merge_cost = op.getMergeCost().convertToDouble();
+  function->prompts->partial_cost = op.getPartialCost().convertToDouble();
+  function->prompts->window = op.getWindow();
   return success();
 }
 

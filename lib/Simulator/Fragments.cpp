@@ -384,7 +384,7 @@ Step Machine::runStoreStaged(Warpgroup &warpgroup, StoreStagedOp op) {
   for (int64_t row = 0; row < kTileRows; ++row)
     for (int64_t column = 0; column < columns; ++column)
       if (storeElement(op, op.getValue(), *tile, row * columns + column, view,
-                       {offsets[0] + row, offsets[1] + column}) == Step::Failed)
+                       view.getIndices(offsets, row, column)) == Step::Failed)
         return Step::Failed;
   return Step::Advanced;
 }

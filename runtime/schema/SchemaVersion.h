@@ -22,9 +22,9 @@ namespace mlac {
 /// arrays, their lengths, the meaning of a size. Nothing else can tell them apart.
 ///   2  item_counters holds what each program works on, too; merges have forms
 ///   3  a list of pools in the place of one cache; buffers are named by their pool
-/// Packages without forks are as before: a runtime that knows none refuses a step of no kind. So
-/// are those without prompts, whose sizes a runtime that knows none refuses.
-inline constexpr uint32_t kSchemaVersion = 3;
+///   4  a merge says how far its partials lie apart; prompts have parts
+/// Packages without forks are as before: a runtime that knows none refuses a step of no kind.
+inline constexpr uint32_t kSchemaVersion = 4;
 
 } // namespace mlac
 

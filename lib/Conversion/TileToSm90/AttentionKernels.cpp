@@ -21,6 +21,7 @@
 #include "mla/Dialect/Tile/IR/MachineAttr.h"
 #include "mla/Dialect/Tile/Transforms/ExpandAttend.h"
 
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/Matchers.h"
 
 #include <algorithm>
@@ -98,13 +99,23 @@ static AttentionProblem readPaged(tile::KernelOp kernel, tile::AttendOp attend) 
   return problem;
 }
 
+/// Whether rows in groups are those of a buffer whose rows are counted.
+static bool areGroupsCounted(Value memory) {
+  auto view = memory.getDefiningOp<memref::ReinterpretCastOp>();
+  auto buffer = view ? dyn_cast<BlockArgument>(view.getSource()) : BlockArgument();
+  auto kernel =
+      buffer ? dyn_cast<tile::KernelOp>(buffer.getOwner()->getParentOp()) : tile::KernelOp();
+  return kernel && view.getType().getRank() == 3 &&
+         kernel.getArgAttr(buffer.getArgNumber(), tile::kRowCountAttr);
+}
+
 /// Whether each program has a tile of one head's queries of one request, so that programs can be
 /// looped over, whose keys and values are dense or in pages.
 static bool isOfPrograms(tile::AttendOp attend) {
   auto isCounted = [](Value query) {
     std::string why;
     auto load = query.getDefiningOp<tile::LoadOp>();
-    return load && DenseRows::match(load.getView(), why);
+    return load && (DenseRows::match(load.getView(), why) || areGroupsCounted(load.getView()));
   };
   if (!attend.isPaged())
     return !attend.isListed();

@@ -280,6 +280,8 @@ MLA_API mla_status mla_plan_function(mla_plan *plan, const char **name);
          workspace_tokens
      max_piece_query_len: new tokens of the longest query of the other requests, which are
          partitioned
+     num_prompt_parts: runs of the prompts' keys, each with the rows that see them: one for a prompt
+         that is not cut
    of functions that partition their attention (`tile.work`):
      num_parts: parts of the work, side by side
      num_partials: pieces of requests in several pieces
@@ -331,10 +333,11 @@ MLA_API mla_status mla_plan_dim(mla_plan *plan, const char *name, int64_t *value
      prompt_requests i32 [num_prompts]: which requests are the prompts
      prompt_key_loc i32 [num_prompts + 1]: first key of each prompt among those of all prompts, and
          the end
+     prompt_parts i32 [num_prompt_parts, 8]: the runs (`tile.prompts`)
    of functions that partition their attention (`tile.work`):
      work_starts i32 [num_parts + 1]: first piece of each part
      work_items i32 [pieces, 8]: the pieces (`tile.work`)
-     merge_items i32 [num_merges, 5]: what is merged
+     merge_items i32 [num_merges, 6]: what is merged
      merge_starts i32 [num_merge_programs, 4]: what each program merges
    End of the arrays.
 */

@@ -203,6 +203,7 @@ StepLimits mlac::runtime::stepLimits(const Package &package, const mla_engine_op
     others.push_back(pool(i));
   std::vector<WorkParams> works;
   bool hasParts = false, hasShared = false, hasGathers = false, hasPrompts = false;
+  PromptCuts cuts;
   for (const TargetInfo &target : package.targets())
     for (const FunctionInfo &function : target.functions) {
       if (function.work)
@@ -211,6 +212,8 @@ StepLimits mlac::runtime::stepLimits(const Package &package, const mla_engine_op
       hasShared |= function.sharedTokens.has_value();
       hasGathers |= function.gathersWhole;
       hasPrompts |= function.prompts.has_value();
+      if (function.prompts)
+        cuts.raise(boundPromptCuts(*function.prompts, options.num_sms));
     }
   return {options.max_num_requests,
           options.max_num_tokens,
@@ -226,5 +229,6 @@ StepLimits mlac::runtime::stepLimits(const Package &package, const mla_engine_op
           hasShared,
           hasGathers,
           hasPrompts,
+          cuts,
           std::move(others)};
 }

@@ -140,11 +140,22 @@ static Status readSharedPrefix(const fb::SharedPrefix &raw, FunctionInfo &functi
 static Status readPrompts(const fb::Prompts &raw, FunctionInfo &function) {
   if (!function.work || function.decodeThreshold > 0 || !function.decodesOf.empty())
     return error(MLA_CORRUPT, "prompts: without a partition of the whole batch's work");
-  if (raw.above() == 0)
-    return error(MLA_CORRUPT, "prompts: above 0 new tokens, expected at least 1");
-  function.prompts = {int64_t(raw.above()), raw.pays()};
-  return checkEarly("prompts", function, raw.pays(),
-                    [](Dim dim) { return step::info(dim).owner == step::Owner::Prompts; });
+  if (function.work->mergePrograms == 0)
+    return error(MLA_CORRUPT, "prompts: without programs that merge their parts");
+  MLAC_RETURN_IF_ERROR(requireRange("items_per_token", raw.items_per_token(), 1, kMaxModelDim));
+  MLAC_RETURN_IF_ERROR(requireRange("tokens_per_item", raw.tokens_per_item(), 1, kMaxModelDim));
+  MLAC_RETURN_IF_ERROR(requireRange("keys_per_block", raw.keys_per_block(), 1, kMaxPageSize));
+  MLAC_RETURN_IF_ERROR(requireRange("window", raw.window(), 0, kMaxWindow));
+  for (auto [name, cost] : {std::pair("item_cost", raw.item_cost()),
+                            {"merge_cost", raw.merge_cost()},
+                            {"partial_cost", raw.partial_cost()}})
+    MLAC_RETURN_IF_ERROR(requireCost(name, cost));
+  function.prompts = {raw.above(),           raw.pays(),           raw.items_per_token(),
+                      raw.tokens_per_item(), raw.keys_per_block(), raw.item_cost(),
+                      raw.merge_cost(),      raw.partial_cost(),   raw.window()};
+  return checkEarly("prompts", function, raw.pays(), [](Dim dim) {
+    return step::info(dim).owner == step::Owner::Prompts && dim != Dim::NumPromptParts;
+  });
 }
 
 Status PackageVerifier::readDims(const fb::Function &raw, std::vector<Dim> &dims) const {

@@ -16,11 +16,10 @@ static constexpr int64_t kMaxTilesPerToken = 1024;
 // Costs and cuts of a partition, in blocks.
 static constexpr double kMaxWorkCost = 1 << 20;
 static constexpr int64_t kMaxFixedBlocks = 1 << 20;
-static constexpr int64_t kMaxWindow = 1 << 30;
 // Programs of a multiprocessor (CUDA C++ Programming Guide, compute capabilities).
 static constexpr int64_t kMaxMergePrograms = 32;
 
-static Status requireCost(const char *what, double value) {
+Status mlac::runtime::requireCost(const char *what, double value) {
   if (value >= 0 && value <= kMaxWorkCost) // false for NaN
     return Status();
   return error(MLA_CORRUPT, what, " is ", value, ", expected 0 to ", kMaxWorkCost);

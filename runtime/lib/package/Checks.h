@@ -22,6 +22,7 @@ namespace mlac::runtime {
 // from overflow; published models stay below them by more than a factor of ten.
 inline constexpr int64_t kMaxModelDim = 1 << 20;
 inline constexpr int64_t kMaxPageSize = 1 << 16;
+inline constexpr int64_t kMaxWindow = 1 << 30;
 // Bounds of the verifier's work, all of them a hundred times what the packages of
 // DeepSeek-V3 have (3 functions of 40 buffers, 220 expressions, 120 steps and 440
 // arguments, a name of 60 bytes at most). They count what is reached, as often as it
@@ -45,6 +46,8 @@ inline mla_dtype toType(fb::DataType dtype) { return static_cast<mla_dtype>(dtyp
 int64_t partsOf(const flatbuffers::String *name);
 
 Status requireRange(const char *what, int64_t value, int64_t low, int64_t high);
+/// Of a partition, in blocks.
+Status requireCost(const char *what, double value);
 Status checkLength(const char *what, const flatbuffers::String *value);
 Status requireText(const char *what, const flatbuffers::String *value);
 Status requireType(const char *what, fb::DataType dtype);

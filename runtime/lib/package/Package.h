@@ -19,6 +19,7 @@
 #include "base/ScaledMatrix.h"
 #include "package/CacheFormat.h"
 #include "package/Expression.h"
+#include "package/PromptParams.h"
 #include "package/WorkParams.h"
 
 #include <memory>
@@ -36,12 +37,6 @@ struct BufferInfo {
   uint32_t elements;   // expression; value 0: unchecked
   uint32_t byteOffset; // expression, Workspace only
   uint32_t index;
-};
-
-/// Which requests are prompts, and whether their kernels pay.
-struct PromptParams {
-  int64_t above; // new tokens
-  uint32_t pays; // expression: not 0
 };
 
 struct FunctionInfo {

@@ -14,17 +14,20 @@
 //   num_prompts 2, num_prompt_tokens 500, num_prompt_keys 1100, max_piece_query_len 1
 //   prompt_requests [1, 3], prompt_key_loc [0, 900, 1100]
 //
+// PromptParts cuts their keys.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef MLAC_RUNTIME_PROMPTS_H
 #define MLAC_RUNTIME_PROMPTS_H
 
 #include "package/Dims.h"
+#include "step/PromptParts.h"
 
 namespace mlac::runtime {
 
 /// Of any batch with the other sizes.
-void setMostPrompts(DimValues &dims, int64_t workspaceTokens);
+void setMostPrompts(DimValues &dims, int64_t workspaceTokens, const PromptCuts &most);
 
 } // namespace mlac::runtime
 

@@ -27,8 +27,14 @@ void mlac::runtime::setWorkDims(DimValues &dims, const WorkSizes &work) {
 
 WorkSizes mlac::runtime::largestWork(const StepLimits &limits, const WorkParams &params,
                                      const DimValues &dims) {
-  return boundWork(params, {at(dims, Dim::NumRequests), at(dims, Dim::NumTokens),
-                            at(dims, Dim::MaxQueryLen), at(dims, Dim::MaxSeqLen), limits.numSms});
+  WorkSizes most =
+      boundWork(params, {at(dims, Dim::NumRequests), at(dims, Dim::NumTokens),
+                         at(dims, Dim::MaxQueryLen), at(dims, Dim::MaxSeqLen), limits.numSms});
+  most.partialTokens += limits.promptCuts.partialTokens;
+  most.merges += limits.promptCuts.merges;
+  if (most.merges > 0)
+    most.mergePrograms = countMergePrograms(params, limits.numSms);
+  return most;
 }
 
 DimValues mlac::runtime::largestDims(const StepLimits &limits, int64_t numRequests,
@@ -71,7 +77,7 @@ DimValues mlac::runtime::largestDims(const StepLimits &limits, int64_t numReques
   if (limits.hasGathers)
     setLargestGathers(dims, limits.maxSeqLen, limits.workspaceTokens);
   if (limits.hasPrompts)
-    setMostPrompts(dims, limits.workspaceTokens);
+    setMostPrompts(dims, limits.workspaceTokens, limits.promptCuts);
   if (limits.hasShared && hasContext)
     setSharedPrefixDims(dims, limits.maxSeqLen, limits.workspaceTokens, limits.pageSize);
   if (work)

@@ -21,6 +21,7 @@
 #define MLAC_RUNTIME_STEPLAYOUT_H
 
 #include "package/Dims.h"
+#include "step/PromptParts.h"
 #include "step/TableRows.h"
 #include "step/WorkPlanner.h"
 
@@ -54,8 +55,9 @@ struct StepLimits {
   bool hasShared = false;
   /// Whether any function gathers whole requests.
   bool hasGathers = false;
-  /// Whether any function has kernels for prompts.
+  /// Whether any function has kernels for prompts, and what cuts of these take at most.
   bool hasPrompts = false;
+  PromptCuts promptCuts = {};
   /// Behind the first, whose limits stand above.
   std::vector<PoolLimits> others = {};
 

@@ -21,6 +21,9 @@ StepState::StepState(const StepLimits &limits) : limits(limits), byPage(limits.p
   places.reserve(limits.maxRequests);
   contextLens.reserve(limits.maxRequests);
   workRequests.reserve(limits.maxRequests);
+  prompts.reserve(limits.hasPrompts ? limits.maxRequests : 0);
+  if (limits.hasPrompts)
+    promptParts.reserve(limits.promptCuts, limits.maxRequests, limits.maxTokens);
   contexts.reserve(limits.hasShared ? limits.maxRequests : 0);
   oldPages.reserve(static_cast<size_t>(limits.maxRequests) * limits.others.size());
   given.reserve(limits.others.size());
@@ -46,6 +49,7 @@ void StepState::clear() {
   workSizes = {};
   owners = {};
   mostPieceTokens = std::numeric_limits<int64_t>::max();
+  promptParts.clear();
 }
 
 Status StepState::evaluate(const FunctionInfo &function, uint32_t expression, int64_t &value) {

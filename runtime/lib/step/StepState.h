@@ -100,6 +100,8 @@ struct StepState {
   std::vector<CachedContext> contexts; // of requests that may share a prefix
   Evaluator evaluator;
   int64_t mostPieceTokens; // new tokens of a request that is partitioned: others are prompts
+  std::vector<Prompt> prompts;
+  PromptParts promptParts;
   std::vector<WorkRequest> workRequests;
   WorkPlanner work;
   EnvelopePoints envelope;

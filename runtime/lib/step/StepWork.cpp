@@ -64,15 +64,21 @@ Status mlac::runtime::measureWork(StepState &state, const StepDemand &demand) {
                        static_cast<int32_t>(place.queryLen())};
   });
   state.work.plan(params, state.workRequests, state.limits.numSms,
-                  state.dim(Dim::NumSharedTokens) / params.keysPerBlock);
+                  state.dim(Dim::NumSharedTokens) / params.keysPerBlock,
+                  {state.promptParts.merges(), state.promptParts.partialTokens()});
   state.workSizes = state.work.sizes();
   if (state.hasFixedSizes()) {
     state.workSizes = boundWork(params, boundsOf(state), state.envelope);
     MLAC_RETURN_IF_ERROR(checkWork(state.work.sizes(), state.workSizes));
   }
-  // No decodes, or prompts alone: nothing to launch.
-  if (std::ranges::all_of(places, [&](const StepPlace &place) { return state.isPrompt(place); }))
+  // No decodes, or prompts alone: nothing to launch but merges of these.
+  if (std::ranges::all_of(places, [&](const StepPlace &place) { return state.isPrompt(place); })) {
+    const WorkSizes &planned = state.work.sizes();
     state.workSizes = {};
+    state.workSizes.partialTokens = planned.partialTokens;
+    state.workSizes.merges = planned.merges;
+    state.workSizes.mergePrograms = planned.mergePrograms;
+  }
   setWorkDims(state.dims, state.workSizes);
   return Status();
 }

@@ -221,7 +221,7 @@ void WorkPlanner::emitCut(int64_t cap) {
     const WorkRequest &of = requests[request];
     if (first == 0)
       merges_.push_back({of.firstToken, of.queryLen, static_cast<int32_t>(sizes_.partialTokens),
-                         /*numPartials=*/0, /*form=*/0});
+                         /*numPartials=*/0, /*form=*/0, /*stride=*/of.queryLen});
     *item++ = makeItem(request, first, count, sizes_.partialTokens);
     ++merges_.back().numPartials;
     ++sizes_.partials;
@@ -252,7 +252,7 @@ void WorkPlanner::emitMerges() {
       continue;
     const WorkRequest &of = requests[request];
     merges_.push_back({of.firstToken, of.queryLen, static_cast<int32_t>(sizes_.partialTokens),
-                       static_cast<int32_t>(count), /*form=*/0});
+                       static_cast<int32_t>(count), /*form=*/0, /*stride=*/of.queryLen});
     for (size_t i = first; i < end; ++i, sizes_.partialTokens += of.queryLen)
       partials[i] = static_cast<int32_t>(sizes_.partialTokens);
     sizes_.partials += count;
@@ -284,7 +284,7 @@ void WorkPlanner::emitItems() {
 }
 
 void WorkPlanner::plan(const WorkParams &given, std::span<const WorkRequest> batch, int64_t sms,
-                       int64_t skippedBlocks) {
+                       int64_t skippedBlocks, const OtherMerges &others) {
   params = given;
   requests = batch;
   numSms = sms;
@@ -295,7 +295,8 @@ void WorkPlanner::plan(const WorkParams &given, std::span<const WorkRequest> bat
     maxQueryLen = std::max(maxQueryLen, request.queryLen);
   sizes_ = {};
   sizes_.parts = countParts(params, maxQueryLen, numSms);
-  merges_.clear();
+  merges_.assign(others.merges.begin(), others.merges.end());
+  sizes_.partialTokens = others.partialTokens;
   countBlocks();
   if (params.fixedBlocks > 0)
     cutFixed();

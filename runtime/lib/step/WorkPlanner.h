@@ -46,6 +46,13 @@ struct WorkItem {
 struct MergeItem {
   int32_t firstToken, queryLen, firstPartial, numPartials;
   int32_t form; // of WorkParams::mergeForms
+  int32_t stride; // tokens from a partial to the next
+};
+
+/// Merges of rows that another plan has computed, whose partials stand in front.
+struct OtherMerges {
+  std::span<const MergeItem> merges;
+  int64_t partialTokens = 0;
 };
 
 /// A run of units: from `firstUnit` of the first merge to before `endUnit` of the last.
@@ -60,9 +67,9 @@ public:
   /// Later plans within these sizes do not allocate.
   void reserve(const WorkSizes &sizes, int64_t maxRequests);
 
-  /// Each request's blocks from `skipped` on.
+  /// Each request's blocks from `skipped` on. Merges `others`, too.
   void plan(const WorkParams &params, std::span<const WorkRequest> requests, int64_t numSms,
-            int64_t skipped = 0);
+            int64_t skipped = 0, const OtherMerges &others = {});
 
   // Of the last plan.
   const WorkSizes &sizes() const { return sizes_; }

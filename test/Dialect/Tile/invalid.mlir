@@ -472,9 +472,9 @@ tile.plan @sizes_without_prompts {
 tile.plan @two_prompts {
   tile.work keys_per_block 64 rows_per_token 8 rows_per_tile 64 item_cost 1.0 merge_cost 1.0
   %true = arith.constant true
-  tile.prompts %true above 1
+  tile.prompts %true above 1 items_per_token 8 tokens_per_item 128 keys_per_block 64 item_cost 1.0 merge_cost 1.0 partial_cost 0.0
   // expected-error @+1 {{expected at most one in a tile.plan}}
-  tile.prompts %true above 1
+  tile.prompts %true above 1 items_per_token 8 tokens_per_item 128 keys_per_block 64 item_cost 1.0 merge_cost 1.0 partial_cost 0.0
   tile.return
 }
 
@@ -483,7 +483,7 @@ tile.plan @two_prompts {
 tile.plan @prompts_without_work {
   %true = arith.constant true
   // expected-error @+1 {{expected a tile.work in the plan}}
-  tile.prompts %true above 1
+  tile.prompts %true above 1 items_per_token 8 tokens_per_item 128 keys_per_block 64 item_cost 1.0 merge_cost 1.0 partial_cost 0.0
   tile.return
 }
 
@@ -493,17 +493,37 @@ tile.plan @prompts_of_split_batch attributes {tile.decode_threshold = 4 : i64} {
   tile.work keys_per_block 64 rows_per_token 8 rows_per_tile 64 item_cost 1.0 merge_cost 1.0
   %true = arith.constant true
   // expected-error @+1 {{expected a plan without tile.decode_threshold}}
-  tile.prompts %true above 1
+  tile.prompts %true above 1 items_per_token 8 tokens_per_item 128 keys_per_block 64 item_cost 1.0 merge_cost 1.0 partial_cost 0.0
   tile.return
 }
 
 // -----
 
-tile.plan @prompts_above_nothing {
+tile.plan @prompts_above_less_than_nothing {
   tile.work keys_per_block 64 rows_per_token 8 rows_per_tile 64 item_cost 1.0 merge_cost 1.0
   %true = arith.constant true
-  // expected-error @+1 {{expected at least 1 and below 2^32 new tokens, got 0}}
-  tile.prompts %true above 0
+  // expected-error @+1 {{expected at least 0 and below 2^32 new tokens, got -1}}
+  tile.prompts %true above -1 items_per_token 8 tokens_per_item 128 keys_per_block 64 item_cost 1.0 merge_cost 1.0 partial_cost 0.0
+  tile.return
+}
+
+// -----
+
+tile.plan @prompts_of_no_rows {
+  tile.work keys_per_block 64 rows_per_token 8 rows_per_tile 64 item_cost 1.0 merge_cost 1.0
+  %true = arith.constant true
+  // expected-error @+1 {{expected tokens_per_item of at least 1 and below 2^32, got 0}}
+  tile.prompts %true above 1 items_per_token 8 tokens_per_item 0 keys_per_block 64 item_cost 1.0 merge_cost 1.0 partial_cost 0.0
+  tile.return
+}
+
+// -----
+
+tile.plan @prompts_of_negative_cost {
+  tile.work keys_per_block 64 rows_per_token 8 rows_per_tile 64 item_cost 1.0 merge_cost 1.0
+  %true = arith.constant true
+  // expected-error @+1 {{expected a finite merge_cost that is not negative, got -1.000000e+00}}
+  tile.prompts %true above 1 items_per_token 8 tokens_per_item 128 keys_per_block 64 item_cost 1.0 merge_cost -1.0 partial_cost 0.0
   tile.return
 }
 
@@ -514,7 +534,7 @@ tile.plan @prompts_in_a_branch {
   %true = arith.constant true
   scf.if %true {
     // expected-error @+1 {{expects parent op 'tile.plan'}}
-    tile.prompts %true above 1
+    tile.prompts %true above 1 items_per_token 8 tokens_per_item 128 keys_per_block 64 item_cost 1.0 merge_cost 1.0 partial_cost 0.0
   }
   tile.return
 }

@@ -129,13 +129,14 @@ tile.plan @shared_prefix {
 
 // CHECK-LABEL: tile.plan @prompts
 // CHECK: %[[PAYS:.*]] = arith.cmpi sgt
-// CHECK: tile.prompts %[[PAYS]] above 43
+// CHECK: tile.prompts %[[PAYS]] above 43 items_per_token 8 tokens_per_item 128 keys_per_block 64 item_cost 1.0{{.*}} merge_cost 2.0{{.*}} partial_cost 0.0{{.*}} window 100
 tile.plan @prompts {
   tile.work keys_per_block 64 rows_per_token 8 rows_per_tile 64 item_cost 1.0 merge_cost 1.0
   %tokens = tile.dim "num_prompt_tokens"
   %c1024 = arith.constant 1024 : index
   %pays = arith.cmpi sgt, %tokens, %c1024 : index
-  tile.prompts %pays above 43
+  tile.prompts %pays above 43 items_per_token 8 tokens_per_item 128 keys_per_block 64 item_cost 1.0 merge_cost 2.0
+      partial_cost 0.0 window 100
   %prompts = tile.dim "num_prompts"
   %longest = tile.dim "max_piece_query_len"
   tile.launch @merge grid(%prompts, %longest, %tokens) dependent args(%tokens) : index

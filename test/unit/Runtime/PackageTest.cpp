@@ -242,23 +242,39 @@ TEST(Package, D10_PromptsHaveARuleThatIsKnownBeforeThem) {
       function.prompts = std::make_unique<fb::PromptsT>();
       function.prompts->pays = node;
       function.prompts->above = above;
+      function.prompts->items_per_token = function.prompts->tokens_per_item = 1;
+      function.prompts->keys_per_block = 4;
       function.decode_threshold = threshold;
       if (!function.work)
         function.work = std::make_unique<fb::WorkT>();
       function.work->keys_per_block = 4;
       function.work->rows_per_token = function.work->rows_per_tile = 1;
+      function.work->merge_forms = {std::numeric_limits<int32_t>::max(), 1, 1};
+      function.work->merge_programs = 1;
     };
   };
   for (const char *known : {"num_prompt_tokens", "num_prompts", "num_requests", "num_sms"})
     EXPECT_TRUE(openChanged(change(known, 43)).isOk()) << known;
-  for (const char *later : {"num_chunks", "num_parts"})
+  for (const char *later : {"num_chunks", "num_parts", "num_prompt_parts"})
     refuse(mlac::runtime::concat("prompts: depends on ", later).c_str(), change(later, 43));
-  refuse("prompts: above 0 new tokens", change("num_prompts", 0));
+  EXPECT_TRUE(openChanged(change("max_query_len", 0)).isOk()); // all requests
   refuse("prompts: without a partition of the whole batch's work", change("num_prompts", 43, 4));
   refuse("prompts: without a partition of the whole batch's work", [&](fb::PackageT &p) {
     change("num_prompts", 43)(p);
     p.targets[0]->functions[1]->work = nullptr;
   });
+  auto spoil = [&](auto changePrompts) {
+    return [=](fb::PackageT &p) {
+      change("num_prompts", 43)(p);
+      changePrompts(*p.targets[0]->functions[1]);
+    };
+  };
+  refuse("prompts: without programs that merge their parts", spoil([](fb::FunctionT &function) {
+           function.work->merge_forms.clear();
+           function.work->merge_programs = 0;
+         }));
+  refuse("tokens_per_item", spoil([](fb::FunctionT &f) { f.prompts->tokens_per_item = 0; }));
+  refuse("merge_cost", spoil([](fb::FunctionT &f) { f.prompts->merge_cost = -1; }));
 }
 
 /// A map of the buffer argument 0 of the launch, [argument 4, 64] with stride 64.

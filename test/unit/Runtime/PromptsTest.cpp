@@ -31,6 +31,7 @@ protected:
                       /*numSms=*/4,
                       {kWork}};
     limits.hasPrompts = true;
+    limits.promptCuts = boundPromptCuts(mlac::test::kSmallPrompts, limits.numSms);
     planner.emplace(limits);
     std::shared_ptr<Device> device;
     ASSERT_TRUE(openCpuDevice(1, device).isOk());
@@ -44,7 +45,8 @@ protected:
                                        {fb::ExprOp::Ge, 0, 1, 0, 0}};
     ASSERT_TRUE(ExpressionTable::make(nodes, {Dim::NumPromptTokens}, function.exprs).isOk());
     function.work = kWork;
-    function.prompts = {kAbove, /*pays=*/2};
+    function.prompts = mlac::test::kSmallPrompts;
+    function.prompts->above = kAbove, function.prompts->pays = 2;
   }
   /// Of sequences with so many cached tokens.
   void measure(const std::vector<int64_t> &contexts, const std::vector<int32_t> &lens) {
@@ -91,6 +93,10 @@ TEST_F(PromptsTest, D10_PromptsAreListedAndTheOthersPartitioned) {
   EXPECT_EQ(dim(Dim::MaxPieceQueryLen), kAbove);
   EXPECT_EQ(array(Metadata::PromptRequests), (std::vector<int32_t>{1, 4}));
   EXPECT_EQ(array(Metadata::PromptKeyLoc), (std::vector<int32_t>{0, 11, 22}));
+  EXPECT_EQ(array(Metadata::PromptParts), (std::vector<int32_t>{1, 5,  4, 7,  0, 11, 0,  -1, //
+                                                                4, 17, 1, 10, 0, 11, 11, -1, //
+                                                                4, 13, 4, 6,  0, 11, 11, -1, //
+                                                                1, 1,  4, 3,  0, 11, 0,  -1}));
   EXPECT_EQ(requestsInPieces(), (std::vector<int32_t>{0, 3}));
 }
 
@@ -124,6 +130,27 @@ TEST_F(PromptsTest, D10_KeysBeyondTheWorkspaceAreNotCounted) {
   EXPECT_EQ(dim(Dim::NumPromptKeys), 0);
   measure({2, 6}, {8, 5});
   EXPECT_EQ(dim(Dim::NumPromptKeys), 21);
+}
+
+// Sixteen new tokens on four multiprocessors: one program of four rows has sixteen keys.
+TEST_F(PromptsTest, D10_FewProgramsAreCutAndMergedBesidePieces) {
+  function.work->mergeForms = {MergeForm{64, 1, 1}};
+  function.work->mergePrograms = 1;
+  measure({30, 0}, {1, 16});
+  EXPECT_EQ(dim(Dim::NumPrompts), 1);
+  constexpr size_t kPartFields = sizeof(PromptPart) / sizeof(int32_t);
+  constexpr size_t kMergeFields = sizeof(MergeItem) / sizeof(int32_t);
+  size_t parts = static_cast<size_t>(dim(Dim::NumPromptParts));
+  ASSERT_GT(parts, 4u);
+  EXPECT_EQ(array(Metadata::PromptParts).size(), parts * kPartFields);
+  EXPECT_EQ(array(Metadata::MergeItems).size(),
+            static_cast<size_t>(dim(Dim::NumMerges)) * kMergeFields);
+  EXPECT_GT(dim(Dim::PartialTokens), 2 * 16);
+  // A prompt alone leaves its merges.
+  measure({0}, {16});
+  EXPECT_EQ(dim(Dim::NumParts), 0);
+  EXPECT_GT(dim(Dim::NumMergePrograms), 0);
+  EXPECT_GT(dim(Dim::NumMerges), 0);
 }
 
 TEST_F(PromptsTest, D10_StepsOfBoundsHaveNone) {

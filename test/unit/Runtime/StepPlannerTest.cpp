@@ -209,7 +209,7 @@ TEST_F(StepPlannerTest, B28_PartitionIsMetadataOfTheStep) {
   EXPECT_EQ(array<int32_t>(Metadata::WorkItems), (std::vector<int32_t>{0, 0, 5, 31, 0, 1, 0,  0, //
                                                                        0, 5, 3, 31, 0, 1, 1,  0, //
                                                                        1, 0, 1, 1,  1, 1, -1, 0}));
-  EXPECT_EQ(array<int32_t>(Metadata::MergeItems), (std::vector<int32_t>{0, 1, 0, 2, 0}));
+  EXPECT_EQ(array<int32_t>(Metadata::MergeItems), (std::vector<int32_t>{0, 1, 0, 2, 0, 1}));
   const DimValues &dims = planner.dims();
   EXPECT_EQ(at(dims, Dim::NumParts), 2);
   EXPECT_EQ(at(dims, Dim::NumPartials), 2);

@@ -35,6 +35,12 @@ inline mla_sequence createSequence(runtime::KVCache &cache, int64_t length) {
 inline constexpr runtime::WorkParams kSmallWork = {
     /*keysPerBlock=*/4, /*rowsPerToken=*/1, /*rowsPerTile=*/1, 0.5, 0.5, 0};
 
+/// Of one row, and as pieces are. Cuts are free, so that they are made where they balance.
+inline constexpr runtime::PromptParams kSmallPrompts = {
+    /*above=*/1,         /*pays=*/0,         /*itemsPerToken=*/1,
+    /*tokensPerItem=*/4, /*keysPerBlock=*/4,
+    /*itemCost=*/0.0,    /*mergeCost=*/0.0,  /*partialCost=*/0.0};
+
 /// A function that asks for all that a step can have. It attends apart to all common tokens, and to
 /// prompts of three tokens and more if there are at least as many multiprocessors.
 inline runtime::FunctionInfo makeDemandingFunction() {
@@ -48,7 +54,8 @@ inline runtime::FunctionInfo makeDemandingFunction() {
                                     runtime::Dim::NumPromptTokens};
   EXPECT_TRUE(runtime::ExpressionTable::make(nodes, dims, function.exprs).isOk());
   function.sharedTokens = 0;
-  function.prompts = {/*above=*/2, /*pays=*/3};
+  function.prompts = kSmallPrompts;
+  function.prompts->above = 2, function.prompts->pays = 3;
   function.usesChunks = true;
   function.work = kSmallWork;
   return function;

@@ -214,7 +214,7 @@ TEST(WorkPlanner, B26_PartsFollowTheMachineAndTheRows) {
   EXPECT_EQ(countParts(runs, 17, 132), 8);
   EXPECT_EQ(countParts(kV3, 0, 132), 66); // nobody asks anything
   EXPECT_EQ(sizeof(WorkItem), 8 * sizeof(int32_t));
-  EXPECT_EQ(sizeof(MergeItem), 5 * sizeof(int32_t));
+  EXPECT_EQ(sizeof(MergeItem), 6 * sizeof(int32_t));
 }
 
 TEST(WorkPlanner, C10_OneLongRequestFillsTheMachine) {

@@ -33,6 +33,12 @@ TEST_P(GroupedSchedules, GiveTheReferenceUnderEverySeed) {
     ASSERT_NEAR(toFloat(output[i]), expected[i], kTolerance) << i;
 }
 
+/// Long queries stay in pieces where a step has the sizes of a shape or of bounds.
+GroupsCase ofFixedSizes(GroupsCase test) {
+  test.hasFixedSizes = true;
+  return test;
+}
+
 const GroupsCase kCases[] = {
     // name, schedule, what is chosen, heads, KV heads, columns of keys and values, pages of both,
     // {length, queries}, SMs, cut, window, parameters
@@ -48,7 +54,8 @@ const GroupsCase kCases[] = {
     {"decode_window", "", "stream", 16, 2, 128, 128, 64, 64, {{200, 1}, {64, 1}}, 2, false, 70},
     {"decode_window_cut", "", "stream", 8, 2, 64, 64, 16, 16, {{300, 1}}, 6, true, 100},
     // Few pieces, as of the window alone, in tiles whose windows begin apart.
-    {"queries_window_cut", "", "stream", 2, 1, 64, 64, 16, 16, {{700, 70}}, 9, true, 150},
+    ofFixedSizes(
+        {"queries_window_cut", "", "stream", 2, 1, 64, 64, 16, 16, {{700, 70}}, 9, true, 150}),
     {"simple_window_cut", "simple", "simple", 2, 1, 64, 64, 16, 16, {{700, 70}}, 9, true, 150},
     {"simple_narrow_values", "simple", "simple", 8, 2, 40, 72, 16, 16, {{70, 1}, {5, 1}}, 2},
     // More heads of a group than half a tile, and more than one.
@@ -62,10 +69,21 @@ const GroupsCase kCases[] = {
     // few or not, of requests with other numbers of queries and with none.
     {"pairs_4_queries", "", "stream", 16, 2, 128, 128, 64, 64, {{130, 4}, {68, 4}}, 4},
     {"pairs_few", "", "stream", 8, 2, 64, 64, 16, 32, {{130, 4}, {0, 0}, {65, 1}, {70, 7}}, 4},
-    {"pairs_many", "", "stream", 16, 2, 64, 128, 16, 16, {{130, 4}, {65, 1}, {0, 0}, {100, 16}}, 4},
+    ofFixedSizes({"pairs_many",
+                  "",
+                  "stream",
+                  16,
+                  2,
+                  64,
+                  128,
+                  16,
+                  16,
+                  {{130, 4}, {65, 1}, {0, 0}, {100, 16}},
+                  4}),
     {"pairs_of_3", "", "stream", 6, 2, 64, 64, 16, 16, {{90, 2}, {77, 9}}, 4},
-    {"pairs_of_3_tiles", "", "stream", 6, 2, 64, 64, 16, 16, {{90, 22}, {64, 5}, {44, 44}}, 4},
-    {"pairs_of_16", "", "stream", 32, 2, 64, 64, 64, 64, {{130, 16}, {16, 16}}, 16},
+    ofFixedSizes(
+        {"pairs_of_3_tiles", "", "stream", 6, 2, 64, 64, 16, 16, {{90, 22}, {64, 5}, {44, 44}}, 4}),
+    ofFixedSizes({"pairs_of_16", "", "stream", 32, 2, 64, 64, 64, 64, {{130, 16}, {16, 16}}, 16}),
     {"pairs_of_5_cut", "", "stream", 10, 2, 64, 64, 16, 16, {{300, 5}, {70, 3}}, 9, true},
     {"pairs_window",
      "",
@@ -139,19 +157,20 @@ const GroupsCase kCases[] = {
      100,
      1.5,
      true},
-    {"queries_of_two_tiles",
-     "",
-     "stream",
-     2,
-     2,
-     64,
-     128,
-     64,
-     16,
-     {{150, 80}, {66, 66}, {70, 1}},
-     3},
+    ofFixedSizes({"queries_of_two_tiles",
+                  "",
+                  "stream",
+                  2,
+                  2,
+                  64,
+                  128,
+                  64,
+                  16,
+                  {{150, 80}, {66, 66}, {70, 1}},
+                  3}),
     {"simple_queries", "simple", "simple", 4, 2, 64, 64, 16, 16, {{70, 3}, {5, 5}}, 2},
-    {"queries_window", "", "stream", 4, 2, 64, 64, 16, 32, {{90, 3}, {66, 66}}, 2, false, 20},
+    ofFixedSizes(
+        {"queries_window", "", "stream", 4, 2, 64, 64, 16, 32, {{90, 3}, {66, 66}}, 2, false, 20}),
     {"simple_queries_window",
      "simple",
      "simple",
@@ -393,17 +412,7 @@ GroupsCase makePromptsOfCodes(std::string name, int64_t heads, int64_t kvHeads, 
 // blocks do not begin, of one request that is a tile and a row.
 const GroupsCase kPrompts[] = {
     {"prompts", "", "pingpong", 4, 2, 64, 64, 16, 16, {{200, 200}}, 2},
-    {"prompts_ragged",
-     "",
-     "pingpong and stream",
-     4,
-     2,
-     128,
-     128,
-     64,
-     64,
-     {{130, 130}, {1, 1}, {129, 129}},
-     1},
+    {"prompts_ragged", "", "pingpong", 4, 2, 128, 128, 64, 64, {{130, 130}, {1, 1}, {129, 129}}, 1},
     {"prompts_context", "", "pingpong", 4, 2, 64, 128, 64, 16, {{333, 140}, {200, 65}}, 1},
     {"prompts_one_pool", "", "pingpong", 4, 2, 128, 64, 16, 0, {{150, 140}}, 2},
     {"prompts_no_groups", "", "pingpong", 2, 2, 64, 64, 16, 32, {{150, 150}, {100, 90}}, 1},
@@ -491,7 +500,7 @@ const GroupsCase kPrompts[] = {
     // Decodes, a query of some tokens and an empty request stay in pieces.
     {"prompts_beside",
      "",
-     "pingpong and stream",
+     "pingpong",
      4,
      2,
      64,
@@ -500,18 +509,19 @@ const GroupsCase kPrompts[] = {
      16,
      {{130, 1}, {0, 0}, {200, 200}, {70, 3}, {190, 40}, {150, 90}, {300, 1}},
      2},
-    {"prompts_beside_cut",
+    // Groups that do not divide a tile leave them in pieces.
+    {"prompts_beside_odd_group",
      "",
      "pingpong and stream",
-     8,
+     3,
      1,
-     128,
-     128,
-     16,
      64,
-     {{400, 1}, {300, 180}},
-     4,
-     true},
+     64,
+     16,
+     16,
+     {{130, 1}, {200, 200}, {70, 3}},
+     2},
+    {"prompts_beside_cut", "", "pingpong", 8, 1, 128, 128, 16, 64, {{400, 1}, {300, 180}}, 4, true},
     makePromptsOfCodes("prompts_codes_one_kv_head", 8, 1, 128, {{333, 140}}, /*window=*/0, 2.5),
     makePromptsOfCodes("prompts_codes_window", 8, 1, 64, {{320, 270}}, 150, 0, /*hasSink=*/true),
     // Copies of columns that are no whole panels, and of rows of tiny pages.
@@ -520,6 +530,41 @@ const GroupsCase kPrompts[] = {
     {"prompts_tiny_pages", "", "pingpong", 8, 1, 64, 128, 4, 8, {{260, 240}}, 1},
     {"simple_prompts", "simple", "simple", 2, 1, 64, 64, 16, 16, {{200, 150}}, 1},
 };
+
+/// Prompts whose keys are cut where that balances the machine, and merged.
+GroupsCase cutPrompts(std::string name, std::vector<Request> requests, int64_t numSms,
+                      int64_t window = 0, bool hasSink = false) {
+  GroupsCase made{std::move(name),     "",    "pingpong", 4, 2, 64, 64, 16, 64,
+                  std::move(requests), numSms};
+  made.isCut = true;
+  made.window = window;
+  made.hasSink = hasSink;
+  return made;
+}
+
+GroupsCase cutPromptsOfCodes() {
+  GroupsCase made = makePromptsOfCodes("codes", 8, 2, 64, {{420, 150}, {300, 90}, {200, 3}}, 0, 0,
+                                       /*hasSink=*/true);
+  made.chosen = "pingpong and stream";
+  made.numSms = 12;
+  made.isCut = true;
+  return made;
+}
+
+const GroupsCase kCutPrompts[] = {
+    cutPrompts("causal", {{400, 400}}, 16),
+    cutPrompts("context", {{700, 70}}, 10),
+    cutPrompts("ragged", {{300, 260}, {130, 130}, {64, 64}}, 16),
+    cutPrompts("window", {{800, 200}}, 12, /*window=*/300),
+    cutPrompts("sink", {{500, 200}}, 12, 0, /*hasSink=*/true),
+    cutPrompts("window_sink", {{640, 140}, {200, 200}}, 14, /*window=*/250, /*hasSink=*/true),
+    // Decodes and a query of some tokens are prompts, too.
+    cutPrompts("beside", {{300, 1}, {290, 140}, {0, 0}, {200, 3}}, 9),
+    cutPromptsOfCodes(),
+};
+
+INSTANTIATE_TEST_SUITE_P(D10_CutPrompts, GroupedSchedules, ::testing::ValuesIn(kCutPrompts),
+                         [](const auto &info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(D06_D10, GroupedSchedules, ::testing::ValuesIn(kPrompts),
                          [](const auto &info) { return info.param.name; });

@@ -153,7 +153,7 @@ Groups::Groups(const GroupsCase &test, MLIRContext &context) : test(test) {
   if (test.hasSink)
     plan.buffers["sink"] = makeSinks();
   plan.buffers["output"] = Bits(rows * test.valueDim, kNaN);
-  planPrompts(test.requests, test.numSms, test.isCut);
+  planPrompts(test.requests, test.numSms, test.isCut, test.hasFixedSizes);
   auto planOp = *module->getOps<tile::PlanOp>().begin();
   if (!plan.evaluate(planOp.getBody().front()) || !lowerToSm90())
     chosen.clear();

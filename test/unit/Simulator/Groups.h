@@ -26,6 +26,7 @@ struct GroupsCase {
   bool hasSink = false;
   std::vector<std::string> parameters = {};
   std::vector<float> scales = {}; ///< of keys and values that are codes; empty: they are none
+  bool hasFixedSizes = false;     ///< so that no prompts are apart
 };
 
 /// A case, lowered and planned. Pools hold NaN where nothing was stored, tables absurd entries

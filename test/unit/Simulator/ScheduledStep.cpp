@@ -8,8 +8,6 @@
 
 #include "ScheduledStep.h"
 
-#include "step/WorkPlanner.h"
-
 #include "mla/Conversion/Passes.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 #include "mla/Dialect/Tile/Transforms/Passes.h"
@@ -146,7 +144,7 @@ template <typename T> static std::vector<int32_t> flatten(std::span<const T> rec
 }
 
 void ScheduledStep::planWork(ArrayRef<Request> requests, int64_t numSms, bool isCut,
-                             int64_t mostPieceTokens) {
+                             int64_t mostPieceTokens, const runtime::OtherMerges &others) {
   runtime::WorkParams params{};
   module->walk([&](tile::WorkOp work) {
     params = {int64_t(work.getKeysPerBlock()),
@@ -173,9 +171,11 @@ void ScheduledStep::planWork(ArrayRef<Request> requests, int64_t numSms, bool is
     longest = std::max<int64_t>(longest, request.seqLen);
   }
   runtime::WorkPlanner planner;
-  planner.plan(params, planned, numSms);
+  planner.plan(params, planned, numSms, /*skipped=*/0, others);
   bool hasPieces = llvm::any_of(planned, [](const auto &request) { return request.queryLen > 0; });
-  runtime::WorkSizes sizes = hasPieces ? planner.sizes() : runtime::WorkSizes();
+  runtime::WorkSizes sizes = planner.sizes();
+  if (!hasPieces)
+    sizes.parts = 0;
   std::vector<int32_t> seqLens;
   for (const Request &request : requests)
     seqLens.push_back(request.seqLen);
@@ -199,14 +199,20 @@ void ScheduledStep::planWork(ArrayRef<Request> requests, int64_t numSms, bool is
 }
 
 /// The sizes and lists of prompts: the requests of more than `above` new tokens.
-static void setPrompts(PlanRun &plan, ArrayRef<Request> requests, int64_t above) {
+static std::vector<runtime::Prompt> setPrompts(PlanRun &plan, ArrayRef<Request> requests,
+                                               int64_t above) {
+  std::vector<runtime::Prompt> found;
   std::vector<int32_t> prompts, starts = {0};
   int64_t tokens = 0, longestOther = 0;
+  int32_t firstToken = 0;
   for (auto [index, request] : llvm::enumerate(requests)) {
+    firstToken += request.queryLen;
     if (request.queryLen <= above) {
       longestOther = std::max<int64_t>(longestOther, request.queryLen);
       continue;
     }
+    found.push_back({static_cast<int32_t>(index), firstToken - request.queryLen, request.queryLen,
+                     request.seqLen - request.queryLen, starts.back()});
     prompts.push_back(index);
     starts.push_back(starts.back() + request.seqLen);
     tokens += request.queryLen;
@@ -218,9 +224,24 @@ static void setPrompts(PlanRun &plan, ArrayRef<Request> requests, int64_t above)
   prompts.resize(std::max<size_t>(prompts.size(), 1));
   plan.buffers["prompt_requests"] = prompts;
   plan.buffers["prompt_key_loc"] = starts;
+  return found;
 }
 
-void ScheduledStep::planPrompts(ArrayRef<Request> requests, int64_t numSms, bool isCut) {
+/// As the runtime cuts them; where all that is cut `isFree`, as often as may be.
+static runtime::PromptParams getPromptParams(tile::PromptsOp op, bool isFree) {
+  return {int64_t(op.getAbove()),
+          /*pays=*/0,
+          int64_t(op.getItemsPerToken()),
+          int64_t(op.getTokensPerItem()),
+          int64_t(op.getKeysPerBlock()),
+          isFree ? 0 : op.getItemCost().convertToDouble(),
+          isFree ? 0 : op.getMergeCost().convertToDouble(),
+          isFree ? 0 : op.getPartialCost().convertToDouble(),
+          int64_t(op.getWindow())};
+}
+
+void ScheduledStep::planPrompts(ArrayRef<Request> requests, int64_t numSms, bool isCut,
+                                bool hasFixedSizes) {
   auto planOp = *module->getOps<tile::PlanOp>().begin();
   auto prompts = planOp.getBody().getOps<tile::PromptsOp>();
   constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
@@ -228,12 +249,20 @@ void ScheduledStep::planPrompts(ArrayRef<Request> requests, int64_t numSms, bool
     return planWork(requests, numSms, isCut);
   auto above = static_cast<int64_t>((*prompts.begin()).getAbove());
   planWork(requests, numSms, isCut);
-  setPrompts(plan, requests, above);
+  std::vector<runtime::Prompt> found = setPrompts(plan, requests, above);
+  runtime::PromptParts parts;
+  plan.buffers["prompt_parts"] = flatten(parts.parts());
+  plan.dims["num_prompt_parts"] = 0;
   PlanRun trial = plan; // as if they were apart
   ASSERT_TRUE(trial.evaluate(planOp.getBody().front()));
-  if (!trial.doPromptsPay || plan.dims["num_prompts"] == 0)
-    return setPrompts(plan, requests, kNone);
-  planWork(requests, numSms, isCut, above);
+  if (!trial.doPromptsPay || found.empty() || hasFixedSizes) {
+    (void)setPrompts(plan, requests, kNone);
+    return;
+  }
+  parts.plan(getPromptParams(*prompts.begin(), isCut), found, numSms);
+  plan.buffers["prompt_parts"] = flatten(parts.parts());
+  plan.dims["num_prompt_parts"] = parts.parts().size();
+  planWork(requests, numSms, isCut, above, {parts.merges(), parts.partialTokens()});
 }
 
 //===----------------------------------------------------------------------===//

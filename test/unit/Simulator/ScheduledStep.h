@@ -16,6 +16,8 @@
 
 #include "PlanRun.h"
 
+#include "step/PromptParts.h"
+
 #include <limits>
 #include <map>
 #include <optional>
@@ -73,11 +75,13 @@ protected:
   bool lowerToSm90();
   /// Sizes and metadata of a step of attention in pieces (tile.work). Cut requests have pieces
   /// wherever that balances parts.
-  /// Without requests of more than `mostPieceTokens` new tokens.
+  /// Without requests of more than `mostPieceTokens` new tokens, whose parts `others` merge.
   void planWork(llvm::ArrayRef<Request> requests, int64_t numSms, bool isCut,
-                int64_t mostPieceTokens = std::numeric_limits<int64_t>::max());
+                int64_t mostPieceTokens = std::numeric_limits<int64_t>::max(),
+                const runtime::OtherMerges &others = {});
   /// The same where the plan may have prompts apart, whose buffers are all there.
-  void planPrompts(llvm::ArrayRef<Request> requests, int64_t numSms, bool isCut);
+  void planPrompts(llvm::ArrayRef<Request> requests, int64_t numSms, bool isCut,
+                   bool hasFixedSizes);
 };
 
 } // namespace mlac::test

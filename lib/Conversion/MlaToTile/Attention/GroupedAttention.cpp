@@ -130,7 +130,7 @@ SmallVector<Value> GroupedKernel::startWithSink(KernelBuilder &b, ValueRange arg
     return arith::ConstantOp::create(b, b.getFloatAttr(f32, value));
   };
   Value isFirst = b.choose(isFirstRange(b, args, work), constant(1), constant(0));
-  return startFromSink(b, sink, isFirst, getOutputWidth());
+  return startFromSink(b, sink, b.equals(b.splat(isFirst, tileRows), 1), getOutputWidth());
 }
 
 tile::AttendOp GroupedKernel::emitAttend(KernelBuilder &b, ValueRange args, const Work &work) {
@@ -164,6 +164,6 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::GroupedAttention
   std::optional<PromptRule> prompts = findPromptRule(step, op);
   GroupedKernel pieces(step, op, prompts.has_value());
   if (prompts)
-    launchPrompts(step, op, *prompts);
+    launchPrompts(step, op, *prompts, pieces.getPartials());
   return pieces.launch();
 }

@@ -11,17 +11,16 @@
 //
 //     grid  x: tiles of max_query_len   y: head   z: prompt
 //
-// So nothing is partial and nothing merged, and schedules may loop over the programs and put two
-// beside each other (tile-loop-over-programs). What it lacks is parallelism where tiles are
-// few, which pieces have: tile.prompts asks how many queries there are. Requests of few queries
-// beside them, such as decodes, stay in pieces.
+// Schedules may loop over the programs and put two beside each other (tile-loop-over-programs).
+// Where tiles are few the runtime cuts the keys of prompts into parts (tile.prompts), which are
+// merged with the pieces of the others: requests of few queries, such as decodes.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MLAC_LIB_CONVERSION_MLATOTILE_ATTENTION_GROUPEDPROMPTS_H
 #define MLAC_LIB_CONVERSION_MLATOTILE_ATTENTION_GROUPEDPROMPTS_H
 
-#include "Plan/StepLowering.h"
+#include "Attention/PagedKernel.h"
 
 namespace mlac::mla_to_tile {
 
@@ -29,13 +28,17 @@ namespace mlac::mla_to_tile {
 struct PromptRule {
   int64_t above = 0; // new tokens
   bool copiesKeys = false;
+  /// Whether a step that has any takes all of its requests to be prompts.
+  bool takesAll = true;
 };
 
 /// Nothing if the step's attentions have no kernel for them.
 std::optional<PromptRule> findPromptRule(StepLowering &step, mlir::mla::GroupedAttentionOp op);
 
 /// The kernel for prompts, where there are any. What computes the op's results has allocated them.
-void launchPrompts(StepLowering &step, mlir::mla::GroupedAttentionOp op, const PromptRule &rule);
+/// Parts of prompts that are cut are written to `partials`, as pieces are.
+void launchPrompts(StepLowering &step, mlir::mla::GroupedAttentionOp op, const PromptRule &rule,
+                   const PagedKernel::Partials &partials);
 
 } // namespace mlac::mla_to_tile
 

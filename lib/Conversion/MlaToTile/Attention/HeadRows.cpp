@@ -34,7 +34,7 @@ Value HeadRows::getScales(ValueRange args) const {
   return pool.inKernel(args.drop_front(firstArg)).layerScales;
 }
 
-SmallVector<Value> mlac::mla_to_tile::startFromSink(KernelBuilder &b, Value sink, Value isFirst,
+SmallVector<Value> mlac::mla_to_tile::startFromSink(KernelBuilder &b, Value sink, Value isIn,
                                                     int64_t columns) {
   int64_t rows = cast<RankedTensorType>(sink.getType()).getDimSize(0);
   Value lowest = b.like(sink, tile::AttendOp::kStartReference);
@@ -45,8 +45,8 @@ SmallVector<Value> mlac::mla_to_tile::startFromSink(KernelBuilder &b, Value sink
   };
   score = choose(arith::CmpFPredicate::OLT, lowest, score);
   score = choose(arith::CmpFPredicate::OGT, b.like(sink, -tile::AttendOp::kStartReference), score);
-  if (isFirst)
-    score = b.select(b.equals(b.splat(isFirst, rows), 1), score, lowest);
+  if (isIn)
+    score = b.select(isIn, score, lowest);
   Value isThere = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, score, lowest);
   Value weight = b.select(isThere, b.like(sink, 1), b.like(sink, 0));
   return {score, weight, b.constant({rows, columns}, 0)};

@@ -36,10 +36,10 @@ struct HeadRows {
 };
 
 /// The start of a tile.attend whose rows have seen the score `sink` (f32 [rows], natural) of no
-/// value, where `isFirst` (f32, 1 or 0; null: 1) says so. Infinite ones stay finite, so that
+/// value, where `isIn` (i1 [rows]; null: everywhere) says so. Infinite ones stay finite, so that
 /// nothing is inf − inf.
-llvm::SmallVector<mlir::Value> startFromSink(KernelBuilder &b, mlir::Value sink,
-                                             mlir::Value isFirst, int64_t columns);
+llvm::SmallVector<mlir::Value> startFromSink(KernelBuilder &b, mlir::Value sink, mlir::Value isIn,
+                                             int64_t columns);
 
 } // namespace mlac::mla_to_tile
 

@@ -69,12 +69,15 @@ private:
   struct Request {
     explicit Request(ValueRange fields)
         : rows(fields[0]), firstRow(fields[1]), firstPartial(fields[2]), pieces(fields[3]),
-          form(fields[4]) {}
-    SmallVector<Value> fields() const { return {rows, firstRow, firstPartial, pieces, form}; }
+          form(fields[4]), stride(fields[5]) {}
+    SmallVector<Value> fields() const {
+      return {rows, firstRow, firstPartial, pieces, form, stride};
+    }
     Value rows;                 // query_len · N
     Value firstRow;             // in the output
     Value firstPartial, pieces; // row of the partials
     Value form;                 // index
+    Value stride;               // rows from a piece to the next
   };
   /// Of one request's rows and columns: where a unit begins.
   struct Unit {
@@ -166,11 +169,11 @@ int64_t MergePiecesKernel::countPrograms() const {
 
 MergePiecesKernel::Request MergePiecesKernel::loadRequest(KernelBuilder &b, ValueRange args,
                                                           Value item) const {
-  constexpr int64_t fields = 5;
+  constexpr int64_t fields = 6;
   Value base = b.mul(item, fields);
   auto field = [&](int64_t index) { return b.loadScalar(args[kItems], b.add(base, index)); };
-  return Request(
-      {b.mul(field(1), heads), b.mul(field(0), heads), b.mul(field(2), heads), field(3), field(4)});
+  auto rows = [&](int64_t index) { return b.mul(field(index), heads); };
+  return Request({rows(1), rows(0), rows(2), field(3), field(4), rows(5)});
 }
 
 /// Columns of the block of `block` ones at `column`.
@@ -211,7 +214,7 @@ void MergePiecesKernel::writeFew(KernelBuilder &b, ValueRange args, const Unit &
   int64_t tileRows = step.shapes.rows, block = blockWidth(width, step.shapes.turnColumns);
   Value zero = b.index(0), row = unit.row, column = unit.column;
   auto firstOf = [&](Value piece) {
-    return b.add(request.firstPartial, b.mul(piece, request.rows));
+    return b.add(request.firstPartial, b.mul(piece, request.stride));
   };
   auto pieceLse = [&](Value piece, Value rows) {
     Value view = lseView(b, args[kPartialLse], merge.partialLse.offset, firstOf(piece), rows);
@@ -260,7 +263,7 @@ void MergePiecesKernel::writeAsRows(KernelBuilder &b, ValueRange args, const Uni
   const Request &request = unit.request;
   int64_t atOnce = step.shapes.rows;
   Value zero = b.index(0), one = b.index(1), row = unit.row, column = unit.column;
-  Value first = b.add(request.firstPartial, row), stride = request.rows;
+  Value first = b.add(request.firstPartial, row), stride = request.stride;
   Value lses = b.view(args[kPartialLse], b.extent(first, merge.partialLse.offset),
                       {OpFoldResult(request.pieces)}, {b.extent(stride)});
   OpFoldResult inside = countColumns(b, column, columns);
@@ -322,7 +325,8 @@ void MergePiecesKernel::writeAsColumns(KernelBuilder &b, ValueRange args, const 
   bool isFixed = hasOneQuery && tilesOfMany == kMostTilesOfMany &&
                  atOnce > kSomeOfFew * step.shapes.fewPieces;
   Value zero = b.index(0), one = b.index(1);
-  Value first = b.add(request.firstPartial, row), stride = isFixed ? b.index(heads) : request.rows;
+  Value first = b.add(request.firstPartial, row),
+        stride = isFixed ? b.index(heads) : request.stride;
   Value lses =
       b.view(args[kPartialLse], b.extent(first, merge.partialLse.offset),
              {b.fixed(columns), OpFoldResult(request.pieces)}, {b.fixed(0), b.extent(stride)});

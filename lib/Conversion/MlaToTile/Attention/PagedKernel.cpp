@@ -383,8 +383,8 @@ void PagedKernel::storeItem(KernelBuilder &b, ValueRange args, Value item, Value
     firstRow = b.add(firstRow, firstHead(b, work));
   Target whole{args[arg.output], lse ? args[arg.lse] : Value(), output, lse ? lse->offset : 0,
                firstRow};
-  Target piece{args[arg.partialOutput], args[arg.partialLse], partialOutput, partialLse.offset,
-               firstRow};
+  Target piece{args[arg.partialOutput], args[arg.partialLse], partials->output,
+               partials->lse.offset, firstRow};
   store(b, work, isWhole ? whole : piece, result);
 }
 
@@ -408,19 +408,25 @@ std::optional<int64_t> PagedKernel::getMostRows() const {
   return most;
 }
 
+const PagedKernel::Partials &PagedKernel::getPartials() {
+  if (partials)
+    return *partials;
+  Builder builder(problem.op->getContext());
+  Value tokens = step.dim("partial_tokens");
+  OpFoldResult heads = builder.getIndexAttr(layout.heads);
+  OpFoldResult width = builder.getIndexAttr(output.size(output.rank() - 1));
+  partials = {step.workspace({tokens, heads, width}, output.element()),
+              step.workspace({tokens, heads}, builder.getF32Type())};
+  return *partials;
+}
+
 LogicalResult PagedKernel::launchItems() {
   isInKeys = problem.window != 0;
   sides = problem.canHaveSides ? kSides : 1;
   if (failed(step.requestWork(problem.op, layout.heads, getUsedRows(), layout.countRuns(),
                               problem.window)))
     return failure();
-  Type f32 = Float32Type::get(problem.op->getContext());
-  int64_t width = output.size(output.rank() - 1);
-  Builder builder(problem.op->getContext());
-  Value tokens = step.dim("partial_tokens");
-  OpFoldResult heads = builder.getIndexAttr(layout.heads);
-  partialOutput = step.workspace({tokens, heads, builder.getIndexAttr(width)}, output.element());
-  partialLse = step.workspace({tokens, heads}, f32);
+  const auto &[partialOutput, partialLse] = getPartials();
   arg.seqLens = addArg(step.metadata(problem.batch, "seq_lens"));
   arg.workStarts = addArg(step.metadata("work_starts"));
   arg.workItems = addArg(step.metadata("work_items"));

@@ -37,6 +37,11 @@ public:
   virtual ~PagedKernel() = default;
   /// A program for each request and split, or for each part of the step's work.
   mlir::LogicalResult launch();
+  /// What pieces are written to; launches in front that write some of them ask for them first.
+  struct Partials {
+    TensorRef output, lse;
+  };
+  const Partials &getPartials();
 
 protected:
   /// The rows of a token, N heads, as tiles take them: in runs of heads that share keys.
@@ -183,7 +188,7 @@ private:
     unsigned pages, maxBlocks;
   };
   mlir::SmallVector<Table, 2> tables;
-  TensorRef partialOutput, partialLse; // of items
+  std::optional<Partials> partials; // of items
   bool isOwn, isInKeys = false;
   int64_t sides = 1; // of a program
 };

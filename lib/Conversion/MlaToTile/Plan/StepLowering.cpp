@@ -196,13 +196,17 @@ LogicalResult StepLowering::requestMerge(Operation *user, ArrayRef<int64_t> form
   return success();
 }
 
-void StepLowering::requestPrompts(int64_t above, llvm::function_ref<Value()> pays) {
+void StepLowering::requestPrompts(int64_t above, const PromptCuts &cuts,
+                                  llvm::function_ref<Value()> pays) {
   if (!planOp.getBody().getOps<tile::PromptsOp>().empty())
     return;
   OpBuilder::InsertionGuard guard(builder);
   (void)constant(0); // the header is there
   builder.setInsertionPointAfter(lastHeader);
-  tile::PromptsOp::create(builder, loc, pays(), above);
+  tile::PromptsOp::create(builder, loc, pays(), above, cuts.itemsPerToken, cuts.tokensPerItem,
+                          cuts.keysPerBlock, llvm::APFloat(cuts.itemCost),
+                          llvm::APFloat(cuts.mergeCost), llvm::APFloat(cuts.partialCost),
+                          cuts.window);
 }
 
 /// The runtime plans whole blocks of keys; the rest of the prefix stays with the requests.

@@ -47,6 +47,12 @@ using mlac::paddedWidth;
 using mlac::SwappedTile;
 using mlac::TileShapes;
 
+/// By what the runtime cuts the keys of prompts (tile.prompts).
+struct PromptCuts {
+  int64_t itemsPerToken = 0, tokensPerItem = 0, keysPerBlock = 0, window = 0;
+  double itemCost = 0, mergeCost = 0, partialCost = 0;
+};
+
 /// Scales of a matrix of codes: one for each `rows` x `columns` of it (0: all of them), row-major.
 /// Activations have a dynamic number of rows.
 struct CodeScales {
@@ -169,7 +175,8 @@ public:
                      llvm::function_ref<void()> many);
   /// Once for the step: requests of more than `above` new tokens are left to kernels of their own
   /// where `pays()`, an expression of what comes with tile.prompts.
-  void requestPrompts(int64_t above, llvm::function_ref<mlir::Value()> pays);
+  void requestPrompts(int64_t above, const PromptCuts &cuts,
+                      llvm::function_ref<mlir::Value()> pays);
   /// What runs only where `size` is above `limit`.
   void ifAbove(mlir::Value size, int64_t limit, llvm::function_ref<void()> body);
   void copy(const TensorRef &from, const TensorRef &to);

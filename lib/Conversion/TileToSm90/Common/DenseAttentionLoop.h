@@ -31,6 +31,8 @@
 
 #include "Common/AttentionLoop.h"
 
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
 namespace mlac {
 
 struct DenseAttentionLoop : SoftmaxLoop {
@@ -49,6 +51,10 @@ struct DenseAttentionLoop : SoftmaxLoop {
   /// What the loop's carried values are computed from: a partial's output and LSE.
   llvm::SmallVector<mlir::tile::LoadOp, 2> starts;
   mlir::scf::ForOp requests, items, programs;
+  /// Whether all requests have as many items.
+  bool isUniform;
+  /// What the loop over keys reads of a request from memory.
+  llvm::SmallVector<mlir::memref::LoadOp, 8> requestLoads;
   /// The argument with tile.item_counters.
   mlir::Value counters;
 };

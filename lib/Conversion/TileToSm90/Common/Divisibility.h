@@ -18,7 +18,7 @@ namespace mlac {
 
 /// The largest power of two, at most `kMaxDivisor`, known to divide an index
 /// value. 0 is divisible by everything.
-inline constexpr int64_t kMaxDivisor = 64;
+inline constexpr int64_t kMaxDivisor = 128;
 int64_t getKnownDivisor(mlir::OpFoldResult value);
 int64_t getKnownDivisor(int64_t value);
 

@@ -61,8 +61,9 @@ static bool canStage(tile::StoreOp store, Value value, Value scratch, Value view
   auto type = cast<RankedTensorType>(value.getType());
   auto viewType = cast<MemRefType>(view.getType());
   std::optional<int64_t> first = getConstantIntValue(column);
-  if (!scratch || type.getRank() != 2 || viewType.isDynamicDim(1) || !first ||
-      *first + type.getDimSize(1) > viewType.getDimSize(1))
+  unsigned columns = viewType.getRank() - 1;
+  if (!scratch || type.getRank() != 2 || viewType.isDynamicDim(columns) || !first ||
+      *first + type.getDimSize(1) > viewType.getDimSize(columns))
     return false;
   int64_t rowBytes = type.getDimSize(1) * type.getElementTypeBitWidth() / 8;
   int64_t passBytes = cast<sm90::SmemType>(scratch.getType()).getPanels() * sm90::kPanelRowBytes;

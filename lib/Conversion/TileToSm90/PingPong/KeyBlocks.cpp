@@ -20,14 +20,29 @@ bool KeyBlocks::canCopy(tile::AttendOp attend, Value view, std::string &why) {
   return PagedTiles::getBoxRows(view, block) != 0;
 }
 
+static bool isInGroups(tile::LoadOp load) { return load.getView().getType().getRank() == 3; }
+
+bool KeyBlocks::canCopyQueries(tile::LoadOp load, std::string &why) {
+  if (!isInGroups(load))
+    return DenseRows::match(load.getView(), why).has_value();
+  why = "TMA cannot copy its rows of queries in groups";
+  return QueryRows::canFill(load);
+}
+
 KeyBlocks::KeyBlocks(OpBuilder &builder, LazyCloner &entry, Operation *load, int64_t blockRows)
     : load(load) {
   if (auto paged = dyn_cast<tile::LoadPagedOp>(load)) {
     pages = PagedTiles(builder, entry, paged, /*columns=*/0, blockRows);
     return;
   }
+  auto dense = cast<tile::LoadOp>(load);
+  if (isInGroups(dense)) {
+    groups.emplace(builder, entry, dense, blockRows);
+    map = groups->getMap();
+    return;
+  }
   std::string why;
-  rows = DenseRows::match(cast<tile::LoadOp>(load), why);
+  rows = DenseRows::match(dense, why);
   map = rows->createMap(builder, entry, blockRows);
 }
 
@@ -35,6 +50,8 @@ KeyBlocks::Place KeyBlocks::find(OpBuilder &builder, LazyCloner &cloner, bool is
   Place place;
   if (rows)
     place.coordinates = rows->getCoordinates(builder, cloner);
+  else if (groups)
+    place.coordinates = groups->getCoordinates(builder, cloner);
   else
     place.boxes = pages.find(builder, cloner, isInside);
   return place;
@@ -42,7 +59,7 @@ KeyBlocks::Place KeyBlocks::find(OpBuilder &builder, LazyCloner &cloner, bool is
 
 void KeyBlocks::copy(OpBuilder &builder, const Place &place, Value target, Value ring,
                      Value stage) const {
-  if (!rows)
+  if (!map)
     return pages.copy(builder, load->getLoc(), place.boxes, /*column=*/0, target, ring, stage,
                       /*part=*/0);
   sm90::TmaLoadOp::create(builder, load->getLoc(), map, place.coordinates, target, ring, stage,

@@ -17,13 +17,17 @@
 
 #include "Common/DenseRows.h"
 #include "Common/PagedTiles.h"
+#include "Common/QueryRows.h"
 
 namespace mlac::pingpong {
 
+/// Of queries, too, where rows may be in groups.
 class KeyBlocks {
 public:
   /// Whether TMA can copy blocks of `attend`'s `view`; if not, `why` says what stands against it.
   static bool canCopy(mlir::tile::AttendOp attend, mlir::Value view, std::string &why);
+  /// The same of a tile of queries.
+  static bool canCopyQueries(mlir::tile::LoadOp load, std::string &why);
 
   /// What `load` (tile.load or load_paged) loads, in blocks of `rows`. At the kernel's entry.
   /// Precondition: canCopy.
@@ -32,13 +36,13 @@ public:
   /// Computes what of pages does not depend on the block. What loads of it is not hoisted later,
   /// as all of dense rows is.
   void hoist(LazyCloner &cloner) const {
-    if (!rows)
+    if (!rows && !groups)
       pages.hoist(cloner);
   }
 
   /// Where the block lies that `cloner` is at, of rows that are all there if `isInside`.
   struct Place {
-    mlir::SmallVector<mlir::Value> coordinates; // of dense rows
+    mlir::SmallVector<mlir::Value> coordinates; // of dense rows, or in groups
     PagedTiles::Block boxes;
   };
   Place find(mlir::OpBuilder &builder, LazyCloner &cloner, bool isInside) const;
@@ -51,6 +55,7 @@ public:
 private:
   mlir::Operation *load;
   std::optional<DenseRows> rows;
+  std::optional<QueryRows> groups;
   mlir::Value map; // of `rows`
   PagedTiles pages;
 };

@@ -47,7 +47,7 @@ bool mlac::canPingPong(tile::AttendOp attend, std::string &why) {
   for (auto [term, query] : llvm::enumerate(attend.getQueries())) {
     auto load = query.getDefiningOp<tile::LoadOp>();
     why = load ? "its keys are not stored as they are multiplied" : "a query is not a load";
-    if (!load || !attend.isPlain(term) || !DenseRows::match(load.getView(), why) ||
+    if (!load || !attend.isPlain(term) || !KeyBlocks::canCopyQueries(load, why) ||
         !KeyBlocks::canCopy(attend, attend.getKeys()[term], why))
       return false;
   }
@@ -115,8 +115,8 @@ std::pair<Value, Value> pingpong::Kernel::slotsOf(LazyCloner &cloner) {
 /// Both programs of an item go over the blocks of the longer one, so that turns and
 /// stages are the same for both.
 Value pingpong::Kernel::countBlocks(LazyCloner &cloner) {
-  // What it loads of the request, once.
-  (void)cloner.get(valueBlocks.front().getRowCount());
+  for (memref::LoadOp load : loop.requestLoads) // once for both
+    (void)cloner.get(load.getResult());
   Value count, from = firstOf(cloner);
   for (int32_t consumer = 0; consumer < kConsumers; ++consumer) {
     LazyCloner::Scope scope(cloner);

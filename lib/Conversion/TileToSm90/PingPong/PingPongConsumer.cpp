@@ -202,7 +202,7 @@ void pingpong::Kernel::loadStarts(State &state) {
   for (tile::LoadOp load : loop.starts) {
     Value view = state.cloner.get(load.getView());
     SmallVector<Value> offsets = state.cloner.get(load.getOffsets());
-    bool paired = arePaired(load.getView(), load.getOffsets().back());
+    bool paired = offsets.size() == 2 && arePaired(load.getView(), load.getOffsets().back());
     state.cloner.map(load.getResult(), sm90::LoadOp::create(b, convertRoleType(load.getType()),
                                                             view, offsets, paired));
   }

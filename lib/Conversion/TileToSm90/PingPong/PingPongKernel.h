@@ -76,6 +76,8 @@ private:
   /// `body` returns begins with the next item's number (i32).
   using ItemBody = llvm::function_ref<SmallVector<Value>(ValueRange carried)>;
   SmallVector<Value> emitItems(LazyCloner &cloner, ValueRange carried, ItemBody body);
+  mlir::SmallVector<mlir::Value> emitUniformItems(LazyCloner &cloner, mlir::Value first,
+                                                  mlir::ValueRange carried, ItemBody body);
   SmallVector<Value> emitRequest(LazyCloner &cloner, Value begin, Value end, ValueRange carried,
                                  ItemBody body);
   Value addToCounter(int64_t index, Value number);

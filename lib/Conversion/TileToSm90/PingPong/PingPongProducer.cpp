@@ -41,6 +41,8 @@ struct pingpong::Kernel::Cursor {
 SmallVector<Value> pingpong::Kernel::emitItems(LazyCloner &cloner, ValueRange carried,
                                                ItemBody body) {
   Value first = cloner.get(loop.requests.getInitArgs().front());
+  if (loop.isUniform)
+    return emitUniformItems(cloner, first, carried, body);
   SmallVector<Value> inits{first, constant32(0)};
   llvm::append_range(inits, carried);
   auto requests = scf::ForOp::create(b, cloner.get(loop.requests.getLowerBound()),
@@ -58,6 +60,31 @@ SmallVector<Value> pingpong::Kernel::emitItems(LazyCloner &cloner, ValueRange ca
   filled.insert(filled.begin() + 1, end);
   scf::YieldOp::create(b, filled);
   return SmallVector<Value>(requests.getResults().drop_front(2));
+}
+
+/// The same where an item's number says whose it is, so that nobody has to go through the requests.
+SmallVector<Value> pingpong::Kernel::emitUniformItems(LazyCloner &cloner, Value first,
+                                                      ValueRange carried, ItemBody body) {
+  Value ofEach = cloner.get(loop.items.getUpperBound());
+  Value requests = to32(cloner.get(loop.requests.getUpperBound()));
+  Value end = arith::MulIOp::create(b, requests, ofEach);
+  SmallVector<Value> inits{first};
+  llvm::append_range(inits, carried);
+  auto items = scf::WhileOp::create(
+      b, TypeRange(ValueRange(inits)), inits,
+      [&](OpBuilder &, Location, ValueRange all) {
+        Value isOurs = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, all[0], end);
+        scf::ConditionOp::create(b, isOurs, all);
+      },
+      [&](OpBuilder &, Location, ValueRange all) {
+        LazyCloner::Scope scope(cloner);
+        Value request = arith::DivUIOp::create(b, all[0], ofEach);
+        Value before = arith::MulIOp::create(b, request, ofEach);
+        cloner.map(loop.requests.getInductionVar(), toIndex(request));
+        cloner.map(loop.items.getInductionVar(), arith::SubIOp::create(b, all[0], before));
+        scf::YieldOp::create(b, body(all.drop_front()));
+      });
+  return SmallVector<Value>(items.getResults().drop_front());
 }
 
 /// The items from `begin` to `end` that come to this program; `carried` begins with

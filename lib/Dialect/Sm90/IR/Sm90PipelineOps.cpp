@@ -399,16 +399,18 @@ LogicalResult StoreStagedOp::verify() {
            << kTileRows << " rows whose bytes divide those of a row of " << value << ", got "
            << scratch;
   auto view = cast<MemRefType>(getView().getType());
-  if (view.getRank() != 2 || getOffsets().size() != 2 ||
-      view.getElementType() != value.getElementType() ||
-      view.getStridesAndOffset().first.back() != 1 || view.isDynamicDim(1)) // (C3)
+  int64_t rank = view.getRank();
+  bool hasRows = rank == 2 || (rank == 3 && !view.isDynamicDim(1));
+  if (!hasRows || getOffsets().size() != 2 || view.getElementType() != value.getElementType() ||
+      view.getStridesAndOffset().first.back() != 1 || view.isDynamicDim(rank - 1)) // (C3)
     return emitOpError("expected a view [rows, constant columns] of ")
            << value.getElementType() << " with innermost stride 1 and two offsets, got " << view;
   std::optional<int64_t> column = getConstantIntValue(getOffsets()[1]);
-  if (column && *column >= 0 && *column + value.getDimSize(1) <= view.getDimSize(1)) // (C3)
+  int64_t columns = view.getDimSize(rank - 1);
+  if (column && *column >= 0 && *column + value.getDimSize(1) <= columns) // (C3)
     return success();
   return emitOpError("expected a constant column from which ")
-         << value.getDimSize(1) << " are inside the view's " << view.getDimSize(1);
+         << value.getDimSize(1) << " are inside the view's " << columns;
 }
 
 LogicalResult ClusterBarrierOp::verify() {

@@ -379,6 +379,11 @@ static LogicalResult verifyRows(AttendOp op) {
       return op.emitOpError("expected sees of type ")
              << expected << " and no diagonal beside it, got " << op.getSeen().getType();
   }
+  auto group = static_cast<int64_t>(op.getGroup());
+  if (group < 1 || (group != 1 && !op.getDiagonal())) // (C5)
+    return op.emitOpError(
+               "expected groups of at least one row, and of one without a diagonal, got ")
+           << group;
   if (op.isListed() && (op.getSeen() || op.getDiagonal())) // (C5)
     return op.emitOpError(
         "expected neither sees nor a diagonal beside a list, whose keys have no order");

@@ -104,6 +104,16 @@ static LogicalResult verifyPrompts(PlanOp plan) {
   return success();
 }
 
+template <typename Op> static LogicalResult verifyCosts(Op op) {
+  for (auto [name, cost] : {std::pair("item_cost", op.getItemCost()),
+                            {"merge_cost", op.getMergeCost()},
+                            {"partial_cost", op.getPartialCost()}})
+    if (!cost.isFinite() || cost.isNegative())
+      return op.emitOpError("expected a finite ")
+             << name << " that is not negative, got " << cost.convertToDouble();
+  return success();
+}
+
 static bool isOfOwnBlock(Operation *op, Value value) {
   Operation *producer = value.getDefiningOp();
   return producer && producer->getBlock() == op->getBlock();
@@ -119,9 +129,17 @@ LogicalResult PromptsOp::verify() {
   if (!isOfOwnBlock(*this, getPays())) // (C1)
     return emitOpError("expected a condition that is computed in the plan's own block");
   auto above = static_cast<int64_t>(getAbove());
-  if (above < 1 || above > std::numeric_limits<uint32_t>::max()) // (C3)
-    return emitOpError("expected at least 1 and below 2^32 new tokens, got ") << above;
-  return success();
+  if (above < 0 || above > std::numeric_limits<uint32_t>::max()) // (C3)
+    return emitOpError("expected at least 0 and below 2^32 new tokens, got ") << above;
+  for (auto [name, number, least] : {std::tuple("items_per_token", getItemsPerToken(), 1), // (C4)
+                                     {"tokens_per_item", getTokensPerItem(), 1},
+                                     {"keys_per_block", getKeysPerBlock(), 1},
+                                     {"window", getWindow(), 0}})
+    if (auto value = static_cast<int64_t>(number);
+        value < least || value > std::numeric_limits<uint32_t>::max())
+      return emitOpError("expected ")
+             << name << " of at least " << least << " and below 2^32, got " << value;
+  return verifyCosts(*this);
 }
 
 /// Looks into ops of the body, so they come first.
@@ -182,12 +200,8 @@ LogicalResult WorkOp::verify() {
   if (getRowsPerToken() % getRunsPerToken() != 0) // (C6)
     return emitOpError("expected runs_per_token to divide the ")
            << getRowsPerToken() << " rows of a token, got " << getRunsPerToken();
-  for (auto [name, cost] : {std::pair("item_cost", getItemCost()),
-                            {"merge_cost", getMergeCost()},
-                            {"partial_cost", getPartialCost()}})
-    if (!cost.isFinite() || cost.isNegative()) // (C2)
-      return emitOpError("expected a finite ")
-             << name << " that is not negative, got " << cost.convertToDouble();
+  if (failed(verifyCosts(*this))) // (C2)
+    return failure();
   return verifyMergeForms(*this);
 }
 

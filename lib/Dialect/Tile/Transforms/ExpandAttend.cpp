@@ -279,8 +279,11 @@ Value Expander::isSeen(Value key) {
     return arith::AndIOp::create(b, isThere, isListed(key));
   if (!op.getDiagonal())
     return isThere;
-  Value diagonal = arith::AddIOp::create(b, b.iota(0, rows),
-                                         b.splat(b.toI32(b.sub(op.getDiagonal(), key)), rows));
+  Value own = b.iota(0, rows);
+  if (auto group = static_cast<int64_t>(op.getGroup()); group != 1)
+    own = arith::DivUIOp::create(b, own, b.constantI32(rows, static_cast<int32_t>(group)));
+  Value diagonal =
+      arith::AddIOp::create(b, own, b.splat(b.toI32(b.sub(op.getDiagonal(), key)), rows));
   auto isColumn = [&](arith::CmpIPredicate predicate, Value bounds) {
     return arith::CmpIOp::create(b, predicate, column, b.broadcast(bounds, block));
   };

@@ -44,6 +44,7 @@ struct Program {
   scf::IfOp body;       // behind it only the return
   int64_t tileRows = 0; // `row = x * tileRows`
   Value rows;           // of the request
+  std::optional<int64_t> mostRows;
   /// Of keys and values that depend on the head: how many rows, and the bytes of one.
   SmallVector<std::pair<Value, int64_t>> headRows;
   /// Whether heads share keys, or they lie in pages, where they do, too: then there is one section.
@@ -84,6 +85,8 @@ static StringRef matchGuard(Program &program) {
     return "its first row is not a multiple of the program's position";
   program.tileRows = *tileRows;
   program.rows = compare.getRhs();
+  if (auto most = program.kernel->getAttrOfType<IntegerAttr>(kMaxRowsAttr))
+    program.mostRows = most.getInt();
   return getGridDims(program.rows) & ~bit(kRequest)
              ? "its number of rows depends on more than the request"
              : "";
@@ -158,6 +161,10 @@ public:
 
 private:
   Value emitRequest(Value request, Value first);
+  bool hasOneGroup() const {
+    return program.mostRows && *program.mostRows <= program.tileRows * sideBySide;
+  }
+  std::pair<Value, Value> placeItem(Value item, Value groups, Value section);
   void emitItem(Value item, Value groups, Value section);
   void emitProgram(Value tile, Value head);
   Value countSectionHeads();
@@ -224,7 +231,10 @@ void Rewriter::emitProgram(Value tile, Value head) {
   b.clone(*program.body, mapping);
 }
 
-void Rewriter::emitItem(Value item, Value groups, Value section) {
+/// Tiles side by side and a head. A request of one group has an item for each head.
+std::pair<Value, Value> Rewriter::placeItem(Value item, Value groups, Value section) {
+  if (hasOneGroup())
+    return {index(0), toIndex(item)};
   Value number = div(item, mul(groups, section));
   Value firstHead = mul(number, section);
   Value rest = sub(item, mul(firstHead, groups));
@@ -232,7 +242,11 @@ void Rewriter::emitItem(Value item, Value groups, Value section) {
   Value line = div(rest, width);
   Value head = toIndex(add(firstHead, sub(rest, mul(line, width))));
   // The longest first.
-  Value group = toIndex(sub(sub(groups, constant(1)), line));
+  return {toIndex(sub(sub(groups, constant(1)), line)), head};
+}
+
+void Rewriter::emitItem(Value item, Value groups, Value section) {
+  auto [group, head] = placeItem(item, groups, section);
   auto loop = scf::ForOp::create(b, index(0), index(sideBySide), index(1));
   loop->setAttr(kSideBySideAttr, b.getUnitAttr());
   OpBuilder::InsertionGuard guard(b);
@@ -246,9 +260,12 @@ void Rewriter::emitItem(Value item, Value groups, Value section) {
 /// Returns the first of the next request.
 Value Rewriter::emitRequest(Value request, Value first) {
   mapId(kRequest, request);
-  Value groups = ceilDiv(to32(get(program.rows)), constant(program.tileRows * sideBySide));
-  Value section = countSectionHeads();
-  Value items = mul(groups, heads);
+  Value groups, section, items = heads;
+  if (!hasOneGroup()) {
+    groups = ceilDiv(to32(get(program.rows)), constant(program.tileRows * sideBySide));
+    section = countSectionHeads();
+    items = mul(groups, heads);
+  }
   auto loop = scf::ForOp::create(b, first, items, programs);
   {
     OpBuilder::InsertionGuard guard(b);

@@ -455,8 +455,8 @@ def Sm90_StoreStagedOp : Sm90_Op<"store_staged"> {
 
     (C1) a fragment of 64 rows with column_split 1, of 2- or 4-byte elements.
     (C2) `scratch` is swizzle128 of 64 rows; its row bytes divide the value's.
-    (C3) the view has rank 2, the value's element type, innermost stride 1 and a
-    constant number of columns; offsets[1] is a constant, and all columns are inside.
+    (C3) the view has rank 2, or rows in groups (`tile.load`), the value's element type, innermost
+    stride 1 and a constant number of columns; offsets[1] is a constant, and all columns are inside.
     The address of every row's first element is a multiple of 16 bytes.
   }];
   let arguments = (ins Sm90_Tile2D:$value, Arg<Sm90_Smem, "", [MemWrite]>:$scratch,

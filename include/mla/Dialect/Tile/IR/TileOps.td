@@ -436,7 +436,8 @@ def Tile_AttendOp : Tile_Op<"attend", [
     blocks); its end may lie in a block, whose keys are all looked at. Of these row i sees
     s < seen[i] where `sees` is given (at most `limit`, for rows whose results count), else
     s < limit; with `behind` s >= behind[i] as well (a window), with `diagonal`
-    s <= diagonal + i. Windows of rows begin one key after another at most, the first row's at
+    s <= diagonal + i / group: rows come in groups of so many that see alike, such as a query's
+    heads. Windows of rows begin one key after another at most, the first row's at
     most one block behind %first.
 
     **Start**: reference, sum and output to go on from; else no keys have been seen yet. So keys of
@@ -492,6 +493,7 @@ def Tile_AttendOp : Tile_Op<"attend", [
          term's W.
     (C5) `sees` is i32 with an element for each row, and there is no diagonal beside it; so is
          `behind`, which stands beside one of both. By a list, keys have no order, and there is none of them.
+         `group` is positive, and 1 without a diagonal.
     (C6) the start is nothing, or has the types of the results.
     (C7) `block` is positive, `unit` is 1 or `block`; `scale` is finite and positive,
          `lag` from 0 to 15: numerators of up to 2^15 are the largest that f16 holds; 0 if `exact`.
@@ -510,7 +512,8 @@ def Tile_AttendOp : Tile_Op<"attend", [
                        Variadic<Tile_Tile>:$start,
                        I64Attr:$block, I64Attr:$unit, F64Attr:$scale,
                        DefaultValuedAttr<F64Attr, "0.0">:$lag, UnitAttr:$exact,
-                       DefaultValuedAttr<F64Attr, "0.0">:$softcap);
+                       DefaultValuedAttr<F64Attr, "0.0">:$softcap,
+                       DefaultValuedAttr<I64Attr, "1">:$group);
   let results = (outs Tile_Tile:$reference, Tile_Tile:$sum, Tile_Tile:$output);
   let assemblyFormat = [{
     `queries` `(` $queries `:` type($queries) `)` `keys` `(` $keys `:` type($keys) `)`

@@ -151,7 +151,7 @@ def Tile_WorkOp : Tile_Op<"work", [HasParent<"::mlir::tile::PlanOp">]> {
     |---|---|
     | work_starts [num_parts + 1] | first piece of the part in `work_items` |
     | work_items [n, 8] | request, first block, blocks (≥ 1), seq_len, first token, query_len, partial, 0 |
-    | merge_items [num_merges, 5] | first token, query_len, partial of the first piece, pieces, form |
+    | merge_items [num_merges, 6] | first token, query_len, partial of the first piece, pieces, form, tokens from a piece's partial to the next's |
     | merge_starts [num_merge_programs, 4] | first merge, its first unit, last merge, its end unit; last merge −1: nothing |
 
     `partial` is −1 for a whole request, else the piece's first token in a buffer
@@ -255,24 +255,42 @@ def Tile_PromptsOp : Tile_Op<"prompts", [HasParent<"::mlir::tile::PlanOp">]> {
     | num_prompt_tokens | their new tokens |
     | num_prompt_keys | their keys, new tokens among them; 0 where these are more than the engine's workspace_tokens |
     | max_piece_query_len | new tokens of the longest query of other requests |
+    | num_prompt_parts | parts of the prompts, see below; 0 for `pays` |
 
     | metadata, i32 | |
     |---|---|
     | prompt_requests [num_prompts] | which requests they are, in order |
     | prompt_key_loc [num_prompts + 1] | the first key of each among those of all prompts, and the end |
+    | prompt_parts [num_prompt_parts, 8] | request, first token, tokens, position of the first among the request's keys, first key, end key, the request's first key among those of all prompts, partial |
+
+    **Parts.** A part is a run of a prompt's keys and at most `tokens_per_item` new tokens that see any of them: of
+    those from the first key's own on, up to the last whose `window` (0: all) begins in the run. `partial` is -1
+    where a prompt's keys are not cut, else the part's first token in the buffers of partials (`tile.work`), whose
+    merges join those of each token. A part is `items_per_token` items, one for some heads each. Keys are
+    cut at multiples of `keys_per_block` where that balances all items better
+    over the machine, by what they take beside their blocks: `item_cost` each, and of what is cut
+    `merge_cost`, and `partial_cost` for each token of a partial. The longest parts come first.
 
     Example: those that are a full tile.
     ```mlir
     %tokens = tile.dim "num_prompt_tokens"
     %pays = arith.cmpi sgt, %tokens, %c1024 : index
-    tile.prompts %pays above 128
+    tile.prompts %pays above 128 items_per_token 8 tokens_per_item 16 keys_per_block 128
+        item_cost 1.0 merge_cost 2.0 partial_cost 0.001
     ```
 
     (C1) `pays` is computed in the plan's own block. (C2) a plan has at most one, and a `tile.work`,
-    and splits its batch not otherwise. (C3) `above` is at least 1 and below 2^32.
+    and splits its batch not otherwise. (C3) `above` is at least 0 and below 2^32.
+    (C4) items, tokens and keys are positive and below 2^32, `window` is not negative; costs are finite and not negative.
   }];
-  let arguments = (ins I1:$pays, I64Attr:$above);
-  let assemblyFormat = "$pays `above` $above attr-dict";
+  let arguments = (ins I1:$pays, I64Attr:$above, I64Attr:$items_per_token, I64Attr:$tokens_per_item,
+                       I64Attr:$keys_per_block, F64Attr:$item_cost, F64Attr:$merge_cost,
+                       F64Attr:$partial_cost, DefaultValuedAttr<I64Attr, "0">:$window);
+  let assemblyFormat = [{
+    $pays `above` $above `items_per_token` $items_per_token `tokens_per_item` $tokens_per_item
+    `keys_per_block` $keys_per_block `item_cost` $item_cost `merge_cost` $merge_cost
+    `partial_cost` $partial_cost (`window` $window^)? attr-dict
+  }];
   let hasVerifier = 1;
 }
 
