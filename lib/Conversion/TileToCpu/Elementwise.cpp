@@ -155,6 +155,16 @@ Value KernelLowering::evaluateArithmetic(Operation *op, const Chunk &chunk, Valu
           return emitRoundToE4m3(e, operands[0]);
         return arith::TruncFOp::create(e, e.loc, type, operands[0]);
       })
+      .Case([&](arith::SelectOp select) -> Value {
+        if (!element.isBF16())
+          return arith::SelectOp::create(e, e.loc, operands[0], operands[1], operands[2]);
+        // A processor without bf16 would hold both as f32, and round one again by a call.
+        Type bits = type.clone(e.getI16Type());
+        auto toBits = [&](Value x) { return arith::BitcastOp::create(e, e.loc, bits, x); };
+        Value chosen = arith::SelectOp::create(e, e.loc, operands[0], toBits(operands[1]),
+                                               toBits(operands[2]));
+        return arith::BitcastOp::create(e, e.loc, type, chosen);
+      })
       .Case([&](arith::ExtFOp widening) -> Value {
         return element.isF32() ? emitWiden(e, operands[0])
                                : arith::ExtFOp::create(e, e.loc, type, operands[0]);

@@ -91,3 +91,21 @@ tile.kernel @transposed_lhs(%a: memref<?xf32>, %b: memref<?xf32>, %c: memref<?xf
 tile.plan @decode {
   tile.return
 }
+
+// Of bf16 it is the bits that are chosen: a processor without bf16 would round them again, by a call.
+// CHECK-LABEL: llvm.func @choose(
+// CHECK: arith.select %{{.*}}, %{{.*}}, %{{.*}} : vector<{{[0-9]+}}xi16>
+// CHECK-NOT: arith.select {{.*}}bf16
+tile.kernel @choose(%a: memref<?xbf16>, %b: memref<?xbf16>, %o: memref<?xbf16>, %which: index) {
+  %c0 = arith.constant 0 : index
+  %n = arith.constant 64 : index
+  %va = memref.reinterpret_cast %a to offset: [0], sizes: [%n, 16], strides: [16, 1] : memref<?xbf16> to memref<?x16xbf16, strided<[16, 1]>>
+  %vb = memref.reinterpret_cast %b to offset: [0], sizes: [%n, 16], strides: [16, 1] : memref<?xbf16> to memref<?x16xbf16, strided<[16, 1]>>
+  %vo = memref.reinterpret_cast %o to offset: [0], sizes: [%n, 16], strides: [16, 1] : memref<?xbf16> to memref<?x16xbf16, strided<[16, 1]>>
+  %x = tile.load %va[%c0, %c0] : memref<?x16xbf16, strided<[16, 1]>> -> tensor<64x16xbf16>
+  %y = tile.load %vb[%c0, %c0] : memref<?x16xbf16, strided<[16, 1]>> -> tensor<64x16xbf16>
+  %first = arith.cmpi eq, %which, %c0 : index
+  %z = arith.select %first, %x, %y : tensor<64x16xbf16>
+  tile.store %z, %vo[%c0, %c0] : tensor<64x16xbf16>, memref<?x16xbf16, strided<[16, 1]>>
+  tile.return
+}
