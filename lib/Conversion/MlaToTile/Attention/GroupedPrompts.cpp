@@ -30,8 +30,6 @@ static bool hasBoxes(StepLowering &step, TypedValue<mla::CacheType> cache, int64
   // No schedule over programs turns codes, and each tile of queries would turn them again.
   if (cache.getType().isQuantized())
     return false;
-  if (getenv("MLAC_TRY_COPY"))
-    return false;                    // XXX
   constexpr int64_t kLeastRows = 16; // a thread copies each box
   int64_t page = cache.getType().getPageSize(), keys = step.shapes.keys;
   bool isCut = page % keys == 0 || (keys % page == 0 && page >= kLeastRows);
