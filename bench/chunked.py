@@ -13,7 +13,8 @@ in eight; `--also` lets another compiler's packages run by turns with them. The 
 for each projection, rms_norm, an index of the cache's pages, torch.matmul for keys and values of
 the chunk, cuDNN's attention over the chunk and over the new tokens with LSEs, and their merge. It
 leaves out RoPE and the append, which mlac's step includes. Then: both forms of the attention on
-both sides of their crossover, beside the cost model's choice, and the merge's bandwidth.
+both sides of their crossover, beside the cost model's choice, with 128 and with 16 heads, and the
+merge's bandwidth.
 """
 
 import itertools
@@ -42,7 +43,12 @@ NEW, CACHED = 4096, 65536
 # New and cached tokens of one request; the model's crossover is at about 171 new ones.
 CROSSOVER = ((64, 4096), (128, 4096), (192, 4096), (256, 4096),
              (64, 32768), (128, 32768), (256, 32768), (512, 32768))
+# Few tiles of queries, so that keys of a chunk are split.
+RANK_CROSSOVER = ((128, 4096), (256, 4096), (512, 4096), (128, 16384), (256, 16384), (512, 16384),
+                  (1024, 16384), (1536, 16384), (256, 65536), (512, 65536))
+POINTS = {128: CROSSOVER, 16: RANK_CROSSOVER}
 MERGE_TOKENS = (512, 2048, 8192)
+FORMS = ("expanded", "absorbed")
 ALLOWED = 0.02  # of the norm, between two computations with bf16 intermediates
 
 MERGE = """\
@@ -66,8 +72,9 @@ def build(options):
     config = json.loads(CONFIG.read_text())
     config.update(num_attention_heads=16, num_key_value_heads=16)
     rank.write_text(json.dumps(config))
-    jobs = {"h128": (CONFIG,), "h16": (rank,), "expanded": (CONFIG, "--form=expanded"),
-            "absorbed": (CONFIG, "--form=absorbed"), "merge": (merge,)}
+    jobs = {"h128": (CONFIG,), "h16": (rank,), "merge": (merge,)}
+    jobs |= {f"h{heads}-{form}": (source, f"--form={form}")
+             for heads, source in ((128, CONFIG), (16, rank)) for form in FORMS}
     for name, (source, *words) in jobs.items():
         if source != merge:
             words.append("--functions=prefill")
@@ -229,22 +236,31 @@ def run_chunked(options, heads, workspace):
     return good, {"heads": heads, "workspace": workspace, "seconds": seconds, "difference": off}
 
 
-def run_crossover(options, new, cached):
-    weights = random_weights(128)
-    layers = {form: Layer(options.directory / f"{form}.mlac", weights, new, cached)
-              for form in ("expanded", "absorbed")}
-    seconds = race({form: layer.launch for form, layer in layers.items()}, options.rounds)
+def run_crossover(options, heads, new, cached):
+    weights = random_weights(heads)
+    layers = {form: Layer(options.directory / f"h{heads}-{form}.mlac", weights, new, cached)
+              for form in FORMS}
+    for other in options.also:
+        layers[str(other)] = Layer(other / f"h{heads}-expanded.mlac", weights, new, cached)
+    composition = Composition(layers["expanded"], weights, heads)
+    launches = {form: layer.launch for form, layer in layers.items()}
+    seconds = race({**launches, "torch": composition.launch}, options.rounds)
     median = {form: statistics.median(values) for form, values in seconds.items()}
     pairs = new * cached + new * (new + 1) // 2
     chosen = "expanded" if cached * KV_RANK * (NOPE + VALUE) <= \
         (2 * KV_RANK - NOPE - VALUE) * pairs else "absorbed"
-    won = min(median, key=median.get)
-    print(f"{new:5} new on {cached:6}: expanded {median['expanded'] * 1e6:8.1f} us, absorbed "
-          f"{median['absorbed'] * 1e6:8.1f} us: {won}; the model takes {chosen} "
-          f"({median[chosen] / median[won]:.2f} of the faster one's time)", flush=True)
+    won = min(FORMS, key=median.get)
+    both = ", ".join(f"{form} {median[form] * 1e6:8.1f} us" for form in FORMS)
+    print(f"{heads:4} heads, {new:5} new on {cached:6}: {both}: {won}; the model takes {chosen} "
+          f"({median[chosen] / median[won]:.2f} of the faster one's time), torch + cuDNN "
+          f"{median['torch'] * 1e6:8.1f} us", flush=True)
+    for other in list(layers)[2:]:
+        print(f"     {other}: expanded {median[other] * 1e6:8.1f} us, "
+              f"{ratio(seconds['expanded'], seconds[other]):.3f} of it", flush=True)
     for layer in layers.values():
         layer.close()
-    return {"new": new, "cached": cached, "seconds": seconds, "chosen": chosen, "won": won}
+    return {"heads": heads, "new": new, "cached": cached, "seconds": seconds, "chosen": chosen,
+            "won": won}
 
 
 def run_merge(options, tokens):
@@ -301,12 +317,13 @@ def run(options):
     results = {"chunked": [], "crossover": [], "merge": []}
     isgood = True
     if "chunked" in options.part:
-        for heads, workspace in itertools.product((128, 16), options.workspace):
+        for heads, workspace in itertools.product(options.heads, options.workspace):
             good, row = run_chunked(options, heads, workspace)
             isgood &= good
             results["chunked"].append(row)
     if "crossover" in options.part:
-        results["crossover"] = [run_crossover(options, *point) for point in CROSSOVER]
+        results["crossover"] = [run_crossover(options, heads, *point)
+                                for heads in options.heads for point in POINTS[heads]]
     if "merge" in options.part:
         results["merge"] = [run_merge(options, tokens) for tokens in MERGE_TOKENS]
     torch.cuda.synchronize()
@@ -320,6 +337,7 @@ def main():
     parser = program.make_parser(__doc__)
     parser.add_argument("--part", nargs="*", default=("chunked", "crossover", "merge"))
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--heads", nargs="+", type=int, choices=POINTS, default=tuple(POINTS))
     parser.add_argument("--workspace", nargs="+", type=int, default=(CACHED,),
                         help="cached tokens of a chunk")
     parser.add_argument("--also", nargs="*", type=pathlib.Path, default=[],

@@ -176,28 +176,33 @@ class Fa3Decode:
 
 def fa3_forward(ops, query, keys, values, output, scale, *, query_latent=None, query_starts=None,
                 key_starts=None, seq_lens=None, query_len=None, longest=None, table=None,
-                made=None, splits=0, window=0):
-    """The causal attention; returns the LSE, [heads, rows] or [batch, heads, rows]."""
+                made=None, splits=0, window=0, is_causal=True):
+    """The attention, causal unless told; returns the LSE, [heads, rows] or [batch, heads, rows]."""
     left, right = (window - 1, 0) if window else (-1, -1)
     results = ops.fwd(
         query, keys, values, None, None, query_latent, output, query_starts, key_starts, None, None,
         seq_lens, query_len, longest, table, None, None, None, None, None, None, None, None, scale,
-        True, left, right, 0.0, True, made, splits, None, 0, None, 1, 0, None)
+        is_causal, left, right, 0.0, True, made, splits, None, 0, None, 1, 0, None)
     return results[1]
 
 
 class Fa3Prefill:
-    """FA3's causal attention over new tokens, request after request in the rows."""
+    """FA3's attention over rows that lie request after request: causal over new tokens, or with
+    `key_starts` over all keys of a chunk."""
 
-    def __init__(self, ops, query, keys, values, starts, longest, scale):
-        """query, keys [tokens, heads, 192], values [tokens, heads, 128]."""
+    def __init__(self, ops, query, keys, values, starts, longest, scale, key_starts=None,
+                 longest_keys=None):
+        """query [tokens, heads, 192], keys [keys, heads, 192], values [keys, heads, 128]."""
         self.ops, self.query, self.keys, self.values = ops, query, keys, values
         self.starts, self.longest, self.scale = starts, longest, scale
-        self.output = torch.full_like(values, float("nan"))
+        self.key_starts, self.longest_keys = key_starts, longest_keys
+        self.output = values.new_full((*query.shape[:2], values.shape[-1]), float("nan"))
         self.lse = None  # [tokens, heads]
 
     def launch(self):
+        is_causal = self.key_starts is None
         lse = fa3_forward(self.ops, self.query, self.keys, self.values, self.output, self.scale,
-                          query_starts=self.starts, key_starts=self.starts,
-                          query_len=self.longest, longest=self.longest)
+                          query_starts=self.starts, query_len=self.longest, is_causal=is_causal,
+                          key_starts=self.starts if is_causal else self.key_starts,
+                          longest=self.longest if is_causal else self.longest_keys)
         self.lse = lse.transpose(0, 1)

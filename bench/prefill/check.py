@@ -13,7 +13,7 @@ CAUSAL = ([1], [63], [64], [65], [127, 128, 129], [300, 5, 1, 700], [0, 257, 64]
           [1] * 40, [1000])
 # (queries, keys of the chunk)
 CHUNKS = (([1], [1]), ([70, 3, 130], [300, 0, 128]), ([64, 128], [129, 2000]), ([257], [64]),
-          ([5, 1], [0, 3]))
+          ([5, 1], [0, 3]), ([5, 200], [4000, 3000]), ([130], [4096]), ([1, 64], [1, 4095]))
 MOST_ROWS = 96  # of a request, compared with float64
 
 
@@ -64,7 +64,7 @@ def run_case(engine, name, problem, requests=None):
 
 def run_spec(directory, spec):
     """Failures of one package."""
-    engine = Engine(directory / f"check-{spec.name}.mlac", 40, 4096, 4096)
+    engine = Engine(directory / f"check-{spec.name}.mlac", 40, 4096, 8192)
     print(f"{spec.name}", flush=True)
     results = []
     for index, lens in enumerate(CAUSAL):

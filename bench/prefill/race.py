@@ -34,9 +34,16 @@ class PeerTensors:
         self.keys = torch.empty(keys, spec.heads, spec.nope + spec.rope, dtype=torch.bfloat16,
                                 device="cuda")
         self.copy()
-        ends = itertools.accumulate(problem.query_lens, initial=0)
-        self.starts = torch.tensor(list(ends), dtype=torch.int32, device="cuda")
-        self.longest = max(problem.query_lens)
+        self.starts, self.longest = self.starts_of(problem.query_lens), max(problem.query_lens)
+        self.key_starts, self.longest_keys = None, None  # causal
+        if not problem.is_causal:
+            self.key_starts = self.starts_of(problem.key_lens)
+            self.longest_keys = max(problem.key_lens)
+
+    @staticmethod
+    def starts_of(lengths):
+        ends = itertools.accumulate(lengths, initial=0)
+        return torch.tensor(list(ends), dtype=torch.int32, device="cuda")
 
     def copy(self):
         """What a peer needs before it can start, and mlac does not."""
@@ -48,7 +55,8 @@ class PeerTensors:
 class Fa3:
     def __init__(self, ops, tensors):
         self.call = vllm_ops.Fa3Prefill(ops, tensors.query, tensors.keys, tensors.values,
-                                        tensors.starts, tensors.longest, tensors.scale)
+                                        tensors.starts, tensors.longest, tensors.scale,
+                                        tensors.key_starts, tensors.longest_keys)
         self.contestant = Contestant("fa3", [self.call.launch])
 
     def results(self):
@@ -80,9 +88,9 @@ def make_peers(problem, tensors, fa3):
     """What can run; a peer that refuses the shape is named with its reason."""
     made = []
     makers = []
-    if fa3 and problem.is_causal:
+    if fa3:
         makers.append((Fa3, (fa3, tensors)))
-    if len(set(problem.query_lens)) == 1:
+    if len(set(problem.query_lens)) == len(set(problem.key_lens)) == 1:
         makers.append((Cudnn, (tensors,)))
     for make, arguments in makers:
         try:
@@ -99,7 +107,9 @@ def make_product():
 
 
 def make_mlac(path, problem, name):
-    engine = Engine(path, len(problem.query_lens), problem.tokens, sum(problem.contexts))
+    # Equal shares of the workspace hold each request's keys, so that there is one chunk.
+    engine = Engine(path, len(problem.query_lens), problem.tokens,
+                    max(problem.contexts) * len(problem.contexts))
     plan, sequences = engine.plan(problem.function, problem.query_lens, problem.contexts)
 
     def launch(keep=(engine, sequences)):

@@ -49,9 +49,26 @@ RAGGED = ragged(16384, 2048)
 CAUSAL = tuple(row for heads in (128, 16) for row in
                (*(equal(heads, *shape) for shape in SHAPES),
                 Row(heads, RAGGED, f"ragged {len(RAGGED)}x1..2048")))
-# One chunk of context, beside cuDNN: FlashAttention-3 as vLLM calls it is causal here.
+# One chunk of context.
 CHUNK = (Row(128, (8192,), "chunk 8192x65536", (65536,)),)
-ROWS = CAUSAL + CHUNK
+
+
+def chunk(heads, query_lens, contexts):
+    label = "+".join(f"{n}x{m}" for n, m in zip(query_lens, contexts))
+    return Row(heads, query_lens, f"chunk {label}", contexts)
+
+
+# Few new tokens of a rank's heads, or of a small model's: fewer tiles of queries than the machine
+# has multiprocessors. Nobody tuned for 8, 20 and 40 heads.
+FEW = tuple(equal(*shape) for shape in ((16, 1, 512), (16, 1, 1024), (8, 1, 512), (8, 1, 1024),
+                                        (8, 1, 2048), (8, 1, 4096), (8, 4, 1024), (20, 1, 1024),
+                                        (20, 1, 2048), (40, 1, 512), (40, 1, 1024))) + tuple(chunk(heads, (new,), (keys,)) for heads in (16, 8, 20)
+            for new, keys in ((128, 4096), (256, 4096), (512, 4096), (256, 16384), (512, 16384),
+                              (1024, 16384), (1536, 16384), (512, 65536))) + (
+    chunk(40, (128,), (16384,)), chunk(40, (512,), (16384,)),
+    chunk(16, (100,) * 4, (8192,) * 4), chunk(16, (300, 40, 700), (20000, 500, 9000)),
+    chunk(128, (64,), (32768,)), chunk(128, (192,), (32768,)))
+ROWS = CAUSAL + CHUNK + FEW
 
 HEAD = ("work", "µs", "TFLOP/s", "of bf16", "FA3 µs", "cuDNN µs", "over FA3", "over cuDNN",
         "over the better", "sustained", "of the byte floor", "bound by", "copy of k_pe µs", "")

@@ -12,15 +12,43 @@
 #include "mla/Dialect/Sm90/Transforms/Passes.h"
 #include "mla/Dialect/Tile/Transforms/Passes.h"
 #include "mla/Machine/TargetDescription.h"
+#include "mla/Machine/TileShapes.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace mlir;
 using namespace mlac;
+
+/// What a dense attention's loop reaches of the tensor cores' rate, with 192/128 columns
+/// (docs/lab/prefill.md).
+static constexpr double kDenseReached = 0.85;
+
+/// Of scheduled kernels; batch-invariant ones add in an order that no size changes.
+static void splitChunks(OpPassManager &passes, const LowerToTileOptions &options) {
+  bool isForced = options.numSplits != 0;
+  if (!isForced && (!getInfo(options.target).isScheduled || options.batchInvariant >= 0))
+    return;
+  const TargetDescription &machine = getScheduledMachine();
+  const TileShapes &shapes = TileShapes::get(options.target);
+  const double cyclesPerMicrosecond = 1000 * machine.sm.clockGhz;
+  mla::MlaSplitChunksOptions split;
+  split.numSplits = options.numSplits;
+  split.programRows = kSides * shapes.queryRows;
+  split.blockKeys = machine.tuning.pingPongKeys;
+  split.flopsPerCycle = kDenseReached * machine.sm.tensorFlopsPerClock;
+  // Its queries, then its keys come from memory, and its rows leave.
+  split.itemCycles = std::llround(2 * machine.sm.loadLatencyCycles);
+  split.mergeCycles = std::llround(machine.launchMicroseconds * cyclesPerMicrosecond);
+  split.turnCycles =
+      std::llround(machine.sm.loadLatencyCycles / static_cast<double>(shapes.turnPieces));
+  split.bytesPerCycle = machine.tuning.partialShare * machine.readGbps / machine.sm.clockGhz;
+  passes.addPass(mla::createMlaSplitChunks(split));
+}
 
 void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &options) {
   mla::MlaSplitBatchOptions splitBatch;
@@ -54,6 +82,7 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   passes.addPass(mla::createMlaHoistPrepare());
   passes.addPass(mla::createMlaChunkContext());
   passes.addPass(mla::createMlaFuseMerge());
+  splitChunks(passes, options);
 
   // Of scheduled kernels the runtime partitions each step's work, unless splits are forced; it
   // knows lengths of requests, not of lists.

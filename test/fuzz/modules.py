@@ -18,6 +18,7 @@ VARIANTS = [
     "convert-mla-to-tile{target=cpu}", "convert-mla-to-tile{target=sm90}",
     "mla-absorb-weights{mode=offline}", "mla-choose-form{form=expanded}",
     "mla-choose-form{form=absorbed}", "mla-share-prefix{mode=always}", "mla-split-kv{num-splits=3}",
+    "mla-split-chunks{num-splits=3}",
     "tile-plan-schedules{schedule=simple}", "tile-loop-over-programs{l2-bytes=65536 side-by-side=1}",
     "convert-tile-to-sm90{schedule=simple}", "canonicalize,cse,convert-tile-to-sm90"]
 # It reads a file, and has a test of its own (configs.py).

@@ -68,6 +68,39 @@ func.func @chunks_A33(%q: tensor<?x4x16xbf16> {mla.input = "q"}, %k: tensor<?x4x
   return %all : tensor<?x4x16xbf16>
 }
 
+// A33. Splits of a chunk's keys: the same kernel writes partials, which are merged, or without splits the
+// results. Only the partials are in a workspace, which is empty without splits.
+// CHECK-LABEL: tile.plan @splits_A33
+// CHECK-DAG: %[[OUT:.*]] = tile.buffer output "output"
+// CHECK-DAG: %[[LSE:.*]] = tile.buffer output "lse"
+// CHECK-DAG: %[[B:.*]] = tile.dim "num_requests"
+// CHECK-DAG: %[[S:.*]] = tile.dim "num_chunks"
+// CHECK: %[[FEW:.*]] = arith.cmpi sle, %[[S]], %c1
+// CHECK: scf.if %[[FEW]] {
+// CHECK:   tile.launch @[[KERNEL:expanded_attention_chunk_onto.*]] grid({{.*}}, %c4{{.*}}, %{{.*}}) args({{.*}}, %[[OUT]], %[[LSE]], {{.*}})
+// CHECK: } else {
+// CHECK:   %[[COUNT:.*]] = arith.select %{{.*}}, %[[S]], %c0
+// CHECK:   %[[P:.*]] = tile.workspace %{{.*}} : memref<?xf32>
+// CHECK:   %[[PL:.*]] = tile.workspace %{{.*}} : memref<?xf32>
+// CHECK:   %[[PARTS:.*]] = arith.muli %[[B]], %[[S]]
+// CHECK:   tile.launch @[[KERNEL]] grid({{.*}}, %c4{{.*}}, %[[PARTS]]) args({{.*}}, %[[P]], %[[PL]], {{.*}})
+// CHECK:   tile.launch @merge_splits grid({{.*}}) args({{.*}}, %[[COUNT]], %[[P]], %[[PL]], %[[OUT]], %[[LSE]])
+// CHECK: }
+func.func @splits_A33(%q: tensor<?x4x16xbf16> {mla.input = "q"}, %k: tensor<?x4x16xbf16> {mla.input = "k"},
+                      %p: tensor<?x4x16xf32> {mla.input = "p"},
+                      %p_lse: tensor<?x4xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>> {mla.input = "p_lse"},
+                      %batch: !mla.batch)
+    -> (tensor<?x4x16xf32> {mla.output = "output"},
+        tensor<?x4xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>> {mla.output = "lse"}) {
+  %c0 = arith.constant 0 : index
+  %n = mla.batch_dim %batch "num_chunks" : <query_len = ?>
+  %o, %lse = mla.expanded_attention query(%q : tensor<?x4x16xbf16>) keys(%k : tensor<?x4x16xbf16>) values(%k : tensor<?x4x16xbf16>)
+      over %batch : <query_len = ?> chunk %c0
+      onto(%p, %p_lse : tensor<?x4x16xf32>, tensor<?x4xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>)
+      splits %n scale 0.25 -> tensor<?x4x16xf32>, tensor<?x4xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+  return %o, %lse : tensor<?x4x16xf32>, tensor<?x4xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+}
+
 // CHECK-LABEL: tile.kernel @expanded_attention_causal(
 // A head's queries and keys are views with the row stride of all heads; the rope
 // key is shared by the heads.

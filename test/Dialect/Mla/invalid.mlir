@@ -618,6 +618,24 @@ func.func @expanded_c2(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %kn
 
 // -----
 
+func.func @expanded_c5_causal(%q: tensor<?x16x128xbf16>, %b: !mla.batch, %i: index) {
+  // expected-error @+1 {{expected splits of a chunk's keys only, got splits without chunk}}
+  %0 = mla.expanded_attention query(%q : tensor<?x16x128xbf16>) keys(%q : tensor<?x16x128xbf16>) values(%q : tensor<?x16x128xbf16>)
+      over %b : !mla.batch splits %i scale 0.5 -> tensor<?x16x128xf32>
+  return
+}
+
+// -----
+
+func.func @expanded_c5_layout(%q: tensor<?x16x128xbf16>, %b: !mla.batch, %i: index) {
+  // expected-error @+1 {{expected a token_major lse with splits, got 'tensor<16x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>'}}
+  %0, %1 = mla.expanded_attention query(%q : tensor<?x16x128xbf16>) keys(%q : tensor<?x16x128xbf16>) values(%q : tensor<?x16x128xbf16>)
+      over %b : !mla.batch chunk %i splits %i scale 0.5 -> tensor<?x16x128xf32>, tensor<16x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
+  return
+}
+
+// -----
+
 func.func @expanded_c3(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %kn: tensor<?x16x128xbf16>, %k: tensor<?x64xbf16>, %v: tensor<?x16x128xbf16>, %b: !mla.batch, %i: index) {
   // expected-error @+1 {{expected lse with base = e and empty = neg_inf, got #mla.lse<base = e, layout = token_major, empty = pos_inf>}}
   %0, %1 = mla.expanded_attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) keys(%kn, %k : tensor<?x16x128xbf16>, tensor<?x64xbf16>) values(%v : tensor<?x16x128xbf16>)
@@ -656,7 +674,7 @@ func.func @expanded_c4_lse(%q: tensor<?x16x128xbf16>, %b: !mla.batch, %p: tensor
 
 func.func @expanded_c4_both(%q: tensor<?x16x128xbf16>, %b: !mla.batch, %p: tensor<?x16x128xf32>) {
   // expected-error @+1 {{expected partial and partial_lse both or neither, got partial only}}
-  %0 = "mla.expanded_attention"(%q, %q, %q, %b, %p) <{operandSegmentSizes = array<i32: 1, 0, 1, 0, 1, 1, 0, 1, 0>, scale = 5.0e-01 : f64}>
+  %0 = "mla.expanded_attention"(%q, %q, %q, %b, %p) <{operandSegmentSizes = array<i32: 1, 0, 1, 0, 1, 1, 0, 1, 0, 0>, scale = 5.0e-01 : f64}>
       : (tensor<?x16x128xbf16>, tensor<?x16x128xbf16>, tensor<?x16x128xbf16>, !mla.batch, tensor<?x16x128xf32>) -> tensor<?x16x128xbf16>
   return
 }

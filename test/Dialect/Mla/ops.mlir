@@ -355,6 +355,10 @@ func.func @expanded_attention(%q: tensor<?x16x128xbf16>, %q_pe: tensor<?x16x64xb
   %2 = mla.expanded_attention query(%q : tensor<?x16x128xbf16>) keys(%k : tensor<?x16x128xbf16>)
       values(%v : tensor<?x16x96xbf16>) over %batch : !mla.batch onto(%1, %lse : tensor<?x16x96xf32>, !lse)
       scale 0.5 -> tensor<?x16x96xbf16>
+  // CHECK: mla.expanded_attention {{.*}} chunk %[[I:.*]] onto({{.*}}) splits %[[I]] scale 5.000000e-01 -> tensor<?x16x96xf32>, tensor<?x16xf32, #mla.lse
+  %3, %lse3 = mla.expanded_attention query(%q : tensor<?x16x128xbf16>) keys(%k : tensor<?x16x128xbf16>)
+      values(%v : tensor<?x16x96xbf16>) over %batch : !mla.batch chunk %i onto(%1, %lse : tensor<?x16x96xf32>, !lse)
+      splits %i scale 0.5 -> tensor<?x16x96xf32>, !lse
   return
 }
 

@@ -41,7 +41,7 @@ int64_t PrefillCase::getKeyTokens() const {
 
 static std::string makeGraph(const PrefillCase &test) {
   // {0} type of q, {1} of k, {2} of v, {3} to {6} about RoPE, {7} the chunk and the partial,
-  // {8} the scale, {9} heads, {10} width of the values.
+  // {8} the scale, {9} heads, {10} width of the values, {11} splits.
   constexpr const char *text = R"(
 !lse = tensor<?x{9}xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
 !partial = tensor<?x{9}x{10}xf32>
@@ -49,6 +49,7 @@ func.func @prefill(%q: {0} {{mla.input = "q"}, %k: {1} {{mla.input = "k"}, %v: {
     %p: !partial {{mla.input = "p"}, %p_lse: !lse {{mla.input = "p_lse"},
     %batch: !mla.batch) -> ({2} {{mla.output = "output"}, !lse {{mla.output = "lse"}) {{
   %c = arith.constant 0 : index
+  %splits = arith.constant {11} : index
   %o, %lse = mla.expanded_attention query(%q {4}) keys(%k {5}) values(%v : {2})
       over %batch : <query_len = ?> {7} scale {8} -> {2}, !lse
   return %o, %lse : {2}, !lse
@@ -61,12 +62,13 @@ func.func @prefill(%q: {0} {{mla.input = "q"}, %k: {1} {{mla.input = "k"}, %v: {
   bool hasRope = test.rope > 0;
   std::string arguments =
       "%q_pe: " + pe + " {mla.input = \"q_pe\"}, %k_pe: " + keyPe + " {mla.input = \"k_pe\"},";
-  return llvm::formatv(text, q, q, v, hasRope ? arguments : "",
-                       hasRope ? ", %q_pe : " + q + ", " + pe : ": " + q,
-                       hasRope ? ", %k_pe : " + q + ", " + keyPe : ": " + q, "",
-                       std::string(test.isCausal ? "" : "chunk %c") +
-                           (test.goesOn ? " onto(%p, %p_lse : !partial, !lse)" : ""),
-                       llvm::formatv("{0:f2}", test.scale).str(), test.heads, test.value);
+  return llvm::formatv(
+      text, q, q, v, hasRope ? arguments : "", hasRope ? ", %q_pe : " + q + ", " + pe : ": " + q,
+      hasRope ? ", %k_pe : " + q + ", " + keyPe : ": " + q, "",
+      std::string(test.isCausal ? "" : "chunk %c") +
+          (test.goesOn ? " onto(%p, %p_lse : !partial, !lse)" : "") +
+          (test.splits ? " splits %splits" : ""),
+      llvm::formatv("{0:f2}", test.scale).str(), test.heads, test.value, test.splits);
 }
 
 /// Rows of all requests one behind the other, NaN behind the last.

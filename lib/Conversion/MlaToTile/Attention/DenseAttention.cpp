@@ -8,7 +8,7 @@
 //
 // One program computes a tile of queries of one head of one request:
 //
-//     grid  x: tiles of max_query_len   y: head   z: request
+//     grid  x: tiles of max_query_len   y: head   z: request, of each split
 //
 // The keys are the request's own new tokens, causal, or its rows of one chunk of
 // context, all seen (mla.md section 9). A causal tile stops at its last row's
@@ -20,8 +20,13 @@
 // the partial's memory, as a program reads its rows before it writes them; then a
 // request without rows in a chunk is left alone.
 //
+// Keys of a chunk may be split. The same kernel then writes partials, where the first split goes on
+// from the partial, or without splits the results.
+//
 //===----------------------------------------------------------------------===//
 
+#include "Attention/JoinPartials.h"
+#include "Attention/Merge.h"
 #include "Attention/OnlineSoftmax.h"
 #include "Plan/Limits.h"
 #include "Plan/Lowerings.h"
@@ -34,9 +39,17 @@ using namespace mlac::mla_to_tile;
 
 namespace {
 
+/// Where results go: output [T, N, V] and lse, if there, or those of so many splits.
+struct Results {
+  TensorRef output;
+  std::optional<TensorRef> lse;
+  bool isLseTokenMajor;
+  Value splits;
+};
+
 class ExpandedKernel {
 public:
-  ExpandedKernel(StepLowering &step, mla::ExpandedAttentionOp op);
+  ExpandedKernel(StepLowering &step, mla::ExpandedAttentionOp op, const Results &results);
   void launch();
 
 private:
@@ -48,22 +61,24 @@ private:
     int64_t width() const { return ref.size(ref.rank() - 1); }
     int64_t tileWidth = 0;
   };
-  Operand addOperand(Value tensor, bool isResult = false);
+  Operand addOperand(Value tensor);
+  Operand addOperand(const TensorRef &ref, bool isTokenMajor = false);
 
   void countRows(ValueRange args);
   void write(KernelBuilder &b, ValueRange args);
+  Value request(KernelBuilder &b, ValueRange args);
+  Value split(KernelBuilder &b, ValueRange args);
   RowRange keyRange(KernelBuilder &b, ValueRange args, RowRange queries);
+  RowRange ofSplit(KernelBuilder &b, ValueRange args, RowRange keys);
   void writeTile(KernelBuilder &b, ValueRange args, RowRange queries, RowRange keys, Value row);
   Value view(KernelBuilder &b, ValueRange args, const Operand &operand, RowRange rows);
   Value lseView(KernelBuilder &b, ValueRange args, const Operand &operand, RowRange queries);
   SmallVector<Value> loadStart(KernelBuilder &b, ValueRange args, RowRange queries, Value row);
-  bool isInPlace() const {
-    return partial && lse && partial->ref.isSameMemory(output.ref) &&
-           partialLse->ref.isSameMemory(lse->ref);
-  }
+  bool isInPlace();
 
   StepLowering &step;
   mla::ExpandedAttentionOp op;
+  Value splits; // of the plan
   SmallVector<Value> planArgs;
   Operand qNope, kNope, value, output;
   std::optional<Operand> qPe, kPe, lse, partial, partialLse;
@@ -78,13 +93,15 @@ enum Arg : unsigned {
   kTokens,
   kKeyTokens,
   kChunk,
-  kFirstTensor
+  kSplits,
 };
 
 } // namespace
 
-ExpandedKernel::ExpandedKernel(StepLowering &step, mla::ExpandedAttentionOp op)
-    : step(step), op(op), tileRows(step.shapes.queryRows), tileKeys(step.shapes.keys) {
+ExpandedKernel::ExpandedKernel(StepLowering &step, mla::ExpandedAttentionOp op,
+                               const Results &results)
+    : step(step), op(op), splits(results.splits), tileRows(step.shapes.queryRows),
+      tileKeys(step.shapes.keys) {
   Value queryStarts = step.metadata(op.getBatch(), "query_start_loc");
   planArgs = {queryStarts,
               op.isCausal() ? queryStarts : step.metadata(op.getBatch(), "chunk_cu_seq_lens"),
@@ -92,17 +109,19 @@ ExpandedKernel::ExpandedKernel(StepLowering &step, mla::ExpandedAttentionOp op)
               step.dim("num_tokens"),
               op.isCausal() ? step.dim("num_tokens") : step.dim(op.getBatch(), "chunk_tokens"),
               op.isCausal() ? step.constant(0) : step.scalar(op.getChunk())};
+  if (op.getNumSplits())
+    planArgs.push_back(splits);
   qNope = addOperand(op.getQNope());
   kNope = addOperand(op.getKNope());
   value = addOperand(op.getV());
   value.tileWidth = step.shapes.accumulatorWidth(value.width());
-  output = addOperand(op.getOutput(), /*isResult=*/true);
+  output = addOperand(results.output);
   if (op.getQPe()) {
     qPe = addOperand(op.getQPe());
     kPe = addOperand(op.getKPe());
   }
-  if (op.getLse())
-    lse = addOperand(op.getLse(), /*isResult=*/true);
+  if (results.lse)
+    lse = addOperand(*results.lse, results.isLseTokenMajor);
   if (op.getPartial()) {
     partial = addOperand(op.getPartial());
     partial->tileWidth = value.tileWidth;
@@ -110,12 +129,18 @@ ExpandedKernel::ExpandedKernel(StepLowering &step, mla::ExpandedAttentionOp op)
   }
 }
 
-ExpandedKernel::Operand ExpandedKernel::addOperand(Value tensor, bool isResult) {
-  auto encoding =
-      dyn_cast_if_present<mla::LseAttr>(cast<RankedTensorType>(tensor.getType()).getEncoding());
-  Operand operand{isResult ? step.allocate(tensor) : step.lookup(tensor),
-                  static_cast<unsigned>(planArgs.size()),
-                  encoding && encoding.getLayout() == mla::LseLayout::TokenMajor};
+static bool isTokenMajor(Value lse) {
+  auto type = cast<RankedTensorType>(lse.getType());
+  auto encoding = dyn_cast_if_present<mla::LseAttr>(type.getEncoding());
+  return encoding && encoding.getLayout() == mla::LseLayout::TokenMajor;
+}
+
+ExpandedKernel::Operand ExpandedKernel::addOperand(Value tensor) {
+  return addOperand(step.lookup(tensor), isTokenMajor(tensor));
+}
+
+ExpandedKernel::Operand ExpandedKernel::addOperand(const TensorRef &ref, bool isTokenMajor) {
+  Operand operand{ref, static_cast<unsigned>(planArgs.size()), isTokenMajor};
   planArgs.push_back(operand.ref.buffer);
   operand.tileWidth = paddedWidth(operand.width());
   return operand;
@@ -134,11 +159,37 @@ Value ExpandedKernel::view(KernelBuilder &b, ValueRange args, const Operand &ope
                 {b.fixed(ref.strides[0]), b.fixed(ref.strides.back())});
 }
 
+Value ExpandedKernel::request(KernelBuilder &b, ValueRange args) {
+  if (!op.getNumSplits())
+    return b.programId(2);
+  return arith::RemUIOp::create(b, b.programId(2), args[kRequests]);
+}
+
+Value ExpandedKernel::split(KernelBuilder &b, ValueRange args) {
+  return arith::DivUIOp::create(b, b.programId(2), args[kRequests]);
+}
+
+/// Of equal runs of whole blocks the split's.
+RowRange ExpandedKernel::ofSplit(KernelBuilder &b, ValueRange args, RowRange keys) {
+  Value count = keys.count, granule = b.index(step.shapes.keys);
+  Value blocks = arith::CeilDivUIOp::create(b, count, granule);
+  Value ofEach = b.mul(arith::CeilDivUIOp::create(b, blocks, args[kSplits]), granule);
+  Value first = b.minimum(b.mul(split(b, args), ofEach), count);
+  return {b.add(keys.begin, first), b.minimum(b.sub(count, first), ofEach)};
+}
+
 RowRange ExpandedKernel::keyRange(KernelBuilder &b, ValueRange args, RowRange queries) {
   if (op.isCausal())
     return queries;
   Value row = b.mul(args[kChunk], b.add(args[kRequests], 1)); // [num_chunks, B + 1]
-  return loadRange(b, args[kKeyStarts], b.add(row, b.programId(2)));
+  RowRange keys = loadRange(b, args[kKeyStarts], b.add(row, request(b, args)));
+  return op.getNumSplits() ? ofSplit(b, args, keys) : keys;
+}
+
+/// Whether results are written over the partial, where there are no splits.
+bool ExpandedKernel::isInPlace() {
+  return partial && op.getLse() && partial->ref.isSameMemory(step.lookup(op.getOutput())) &&
+         partialLse->ref.isSameMemory(step.lookup(op.getLse()));
 }
 
 /// One head's LSEs of a request.
@@ -156,9 +207,19 @@ SmallVector<Value> ExpandedKernel::loadStart(KernelBuilder &b, ValueRange args, 
                                              Value row) {
   if (!partial)
     return {};
+  Value isFirst;
+  if (op.getNumSplits()) { // others find no rows there
+    isFirst = b.isBelow(split(b, args), b.index(1));
+    queries.count = b.choose(isFirst, queries.count, b.index(0));
+  }
   Value output =
       b.load(view(b, args, *partial, queries), {row, b.index(0)}, {tileRows, partial->tileWidth});
-  return startFromPartial(b, output, b.load(lseView(b, args, *partialLse, queries), row, tileRows));
+  Value lse = b.load(lseView(b, args, *partialLse, queries), row, tileRows);
+  if (isFirst) {
+    Value place = b.constantI32({tileRows}, 0);
+    lse = maskLse(b, lse, place, b.choose(isFirst, b.index(1), b.index(0)));
+  }
+  return startFromPartial(b, output, lse);
 }
 
 /// A key is there, and not after row i's token.
@@ -184,9 +245,12 @@ void ExpandedKernel::writeTile(KernelBuilder &b, ValueRange args, RowRange queri
       values, /*value_table=*/Value(), /*scales=*/Value(), zero, end, keys.count, /*seen=*/Value(),
       /*behind=*/Value(), op.isCausal() ? row : Value(), start, tileKeys, /*unit=*/1, op.getScale(),
       /*lag=*/APFloat(0.0), /*exact=*/false, /*softcap=*/APFloat(0.0));
-  b.storeNarrow(normaliseOutput(b, attend), view(b, args, this->output, queries), {row, zero});
+  RowRange results = queries;
+  if (op.getNumSplits()) // rows of splits follow each other
+    results.begin = b.add(queries.begin, b.mul(split(b, args), args[kTokens]));
+  b.storeNarrow(normaliseOutput(b, attend), view(b, args, this->output, results), {row, zero});
   if (lse)
-    b.store(attendedLse(b, attend), lseView(b, args, *lse, queries), row);
+    b.store(attendedLse(b, attend), lseView(b, args, *lse, results), row);
 }
 
 /// What bounds the rows of all requests together: TMA copies from whole tensors.
@@ -208,29 +272,71 @@ void ExpandedKernel::countRows(ValueRange args) {
 
 void ExpandedKernel::write(KernelBuilder &b, ValueRange args) {
   countRows(args);
-  RowRange queries = loadRange(b, args[kQueryStarts], b.programId(2));
+  RowRange queries = loadRange(b, args[kQueryStarts], request(b, args));
   Value row = b.mul(b.programId(0), tileRows), rows = queries.count;
   if (isInPlace()) {
-    Value hasKeys = b.isBelow(b.index(0), keyRange(b, args, queries).count);
-    rows = b.choose(hasKeys, rows, b.index(0));
+    Value isWritten = b.isBelow(b.index(0), keyRange(b, args, queries).count);
+    if (op.getNumSplits())
+      isWritten = arith::OrIOp::create(b, isWritten, b.isBelow(b.index(1), args[kSplits]));
+    rows = b.choose(isWritten, rows, b.index(0));
   }
   b.ifThen(b.isBelow(row, rows),
            [&] { writeTile(b, args, queries, keyRange(b, args, queries), row); });
 }
 
 void ExpandedKernel::launch() {
+  Value requests = step.dim(op.getBatch(), "num_requests");
+  if (op.getNumSplits())
+    requests = arith::MulIOp::create(step.plan(), op.getLoc(), requests, splits);
   std::array<Value, 3> grid = {step.ceilDiv(step.dim(op.getBatch(), "max_query_len"), tileRows),
-                               step.constant(qNope.ref.size(1)),
-                               step.dim(op.getBatch(), "num_requests")};
+                               step.constant(qNope.ref.size(1)), requests};
   std::string name = op.isCausal() ? "expanded_attention_causal" : "expanded_attention_chunk";
   if (partial)
     name += "_onto";
   step.launch(name, grid, planArgs, [&](KernelBuilder &b, ValueRange args) { write(b, args); });
 }
 
+/// [S, T, …] as tokens, whose first dimension is written split by split.
+static TensorRef ofAllSplits(TensorRef ref) {
+  ref.sizes.erase(ref.sizes.begin());
+  ref.strides.erase(ref.strides.begin());
+  return ref;
+}
+
+/// Partials of the splits, which are merged to `results`.
+static void launchSplits(StepLowering &step, mla::ExpandedAttentionOp op, const Results &results) {
+  // No workspace without splits.
+  OpBuilder &b = step.plan();
+  Value splits = step.scalar(op.getNumSplits()), zero = step.constant(0);
+  Value many =
+      arith::CmpIOp::create(b, op.getLoc(), arith::CmpIPredicate::sgt, splits, step.constant(1));
+  OpFoldResult count = arith::SelectOp::create(b, op.getLoc(), many, splits, zero).getResult();
+  SmallVector<OpFoldResult> rows = {count};
+  llvm::append_range(rows, ArrayRef(results.output.sizes).take_front(2));
+  SmallVector<OpFoldResult> sizes = rows;
+  sizes.push_back(results.output.sizes.back());
+  TensorRef output = step.workspace(sizes, b.getF32Type());
+  TensorRef lse = step.workspace(rows, b.getF32Type());
+  Results partials = {ofAllSplits(output), ofAllSplits(lse), /*isLseTokenMajor=*/true, splits};
+  ExpandedKernel(step, op, partials).launch();
+  mergeSplits(step, output, lse, results.output, results.lse);
+}
+
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::ExpandedAttentionOp op) {
   if (failed(checkValues(step, op, op.getV())))
     return failure();
-  ExpandedKernel(step, op).launch();
+  Results results = {step.allocate(op.getOutput()), std::nullopt, false, step.constant(1)};
+  if (Value lse = op.getLse()) {
+    results.lse = step.allocate(lse);
+    results.isLseTokenMajor = isTokenMajor(lse);
+  }
+  if (!op.getNumSplits()) {
+    ExpandedKernel(step, op, results).launch();
+    return success();
+  }
+  Value splits = step.scalar(op.getNumSplits());
+  step.versionByRows(
+      splits, 1, [&] { ExpandedKernel(step, op, results).launch(); },
+      [&] { launchSplits(step, op, results); });
   return success();
 }

@@ -17,6 +17,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Attention/Merge.h"
+
 #include "Attention/JoinPartials.h"
 #include "Attention/OnlineSoftmax.h"
 #include "Plan/Lowerings.h"
@@ -41,6 +43,10 @@ struct RowSpace {
   Value tokens; // in the plan; in a kernel, see `inKernel`
 
   static RowSpace of(StepLowering &step, Value lse);
+  /// Of the rows of `partialLse`, token-major, split by split.
+  static RowSpace ofSplits(StepLowering &step, const TensorRef &partialLse) {
+    return {/*isTokenMajor=*/true, partialLse.size(2), step.value(partialLse.sizes[1])};
+  }
   RowSpace inKernel(Value tokensArgument) const { return {isTokenMajor, heads, tokensArgument}; }
 
   // In the plan.
@@ -184,19 +190,22 @@ namespace {
 class MergeSplitsKernel {
 public:
   MergeSplitsKernel(StepLowering &step, mla::MergeSplitsOp op)
-      : step(step), space(RowSpace::of(step, op.getPartialLse())),
-        partial(step.lookup(op.getPartialOutput())), partialLse(step.lookup(op.getPartialLse())),
-        output(step.allocate(op.getOutput())) {
-    if (op.getLse())
-      lse = step.allocate(op.getLse());
+      : MergeSplitsKernel(step, step.lookup(op.getPartialOutput()), step.lookup(op.getPartialLse()),
+                          step.allocate(op.getOutput()),
+                          op.getLse() ? std::optional(step.allocate(op.getLse())) : std::nullopt) {
     if (op.getMaxLogits()) {
       partialMax = step.lookup(op.getPartialMax());
       maxLogits = step.allocate(op.getMaxLogits());
     }
     if (op.getSink())
       sink = step.lookup(op.getSink());
+  }
+  MergeSplitsKernel(StepLowering &step, TensorRef partial, TensorRef partialLse, TensorRef output,
+                    std::optional<TensorRef> lse)
+      : step(step), space(RowSpace::ofSplits(step, partialLse)), partial(std::move(partial)),
+        partialLse(std::move(partialLse)), output(std::move(output)), lse(std::move(lse)) {
     tileRows = step.shapes.isRowCountFixed ? step.shapes.rows : step.shapes.queryRows;
-    width = output.size(output.rank() - 1);
+    width = this->output.size(this->output.rank() - 1);
     block = blockWidth(width, step.shapes.turnColumns);
   }
   void launch();
@@ -294,6 +303,12 @@ void MergeSplitsKernel::launch() {
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::MergeSplitsOp op) {
   MergeSplitsKernel(step, op).launch();
   return success();
+}
+
+void mlac::mla_to_tile::mergeSplits(StepLowering &step, const TensorRef &partial,
+                                    const TensorRef &partialLse, const TensorRef &output,
+                                    const std::optional<TensorRef> &lse) {
+  MergeSplitsKernel(step, partial, partialLse, output, lse).launch();
 }
 
 //===----------------------------------------------------------------------===//

@@ -103,6 +103,10 @@ LogicalResult ExpandedAttentionOp::verify() {
       return failure();
   if (getLse() && failed(check.matchLse("lse", getLse()))) // (C3)
     return failure();
+  if (getNumSplits() && isCausal()) // (C5)
+    return emitOpError("expected splits of a chunk's keys only, got splits without chunk");
+  if (getNumSplits() && getLse() && getLseEncoding(getLse()).getLayout() != LseLayout::TokenMajor)
+    return emitOpError("expected a token_major lse with splits, got ") << getLse().getType();
   if (static_cast<bool>(getPartial()) != static_cast<bool>(getPartialLse())) // (C4)
     return emitOpError("expected partial and partial_lse both or neither, got ")
            << (getPartial() ? "partial" : "partial_lse") << " only";

@@ -101,10 +101,10 @@ HeadRows Decomposition::emitUpProjection(OpBuilder &builder, Value latent, Value
 
 Partial Decomposition::emitAttention(OpBuilder &builder, const HeadRows &keys, Value chunk,
                                      Type outputType, Type lseType) {
-  auto op = ExpandedAttentionOp::create(builder, loc, outputType, lseType, attention.getQNope(),
-                                        attention.getQPe(), keys.keyNope, keys.keyRope, keys.value,
-                                        attention.getBatch(), chunk, /*partial=*/Value(),
-                                        /*partial_lse=*/Value(), attention.getScaleAttr());
+  auto op = ExpandedAttentionOp::create(
+      builder, loc, outputType, lseType, attention.getQNope(), attention.getQPe(), keys.keyNope,
+      keys.keyRope, keys.value, attention.getBatch(), chunk, /*partial=*/Value(),
+      /*partial_lse=*/Value(), /*num_splits=*/Value(), attention.getScaleAttr());
   return {op.getOutput(), op.getLse()};
 }
 

@@ -57,7 +57,8 @@ static void fuse(MergeOp merge, ExpandedAttentionOp attention, Value partial, Va
   auto fused = ExpandedAttentionOp::create(
       builder, attention.getLoc(), merge.getOutput().getType(), lseType, attention.getQNope(),
       attention.getQPe(), attention.getKNope(), attention.getKPe(), attention.getV(),
-      attention.getBatch(), attention.getChunk(), partial, partialLse, attention.getScaleAttr());
+      attention.getBatch(), attention.getChunk(), partial, partialLse, attention.getNumSplits(),
+      attention.getScaleAttr());
   fused->setDiscardableAttrs(attention->getDiscardableAttrDictionary());
   merge->replaceAllUsesWith(fused->getResults());
   merge->erase();

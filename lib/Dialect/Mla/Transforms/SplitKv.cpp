@@ -16,6 +16,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "BatchSizes.h"
+
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -237,31 +239,10 @@ void SplitKv::split(const Splittable &attention) {
 }
 
 namespace {
-/// Emits arithmetic on sizes of the batch. Every operation has its own statement where it is
-/// used: the order of C++ arguments would decide the order of the IR.
-class Sizes {
+class Sizes : public BatchSizes {
 public:
   Sizes(OpBuilder &builder, const Splittable &attention)
-      : builder(builder), loc(attention.op->getLoc()), attention(attention) {}
-  Value constant(int64_t value) { return arith::ConstantIndexOp::create(builder, loc, value); }
-  Value batchDim(StringRef name) {
-    return BatchDimOp::create(builder, loc, builder.getIndexType(), attention.batch, name);
-  }
-  Value ceilDiv(Value value, Value divisor) {
-    return arith::CeilDivSIOp::create(builder, loc, value, divisor);
-  }
-  Value ceilDiv(Value value, int64_t divisor) { return ceilDiv(value, constant(divisor)); }
-  Value atLeastOne(Value value) { return arith::MaxSIOp::create(builder, loc, value, constant(1)); }
-  Value minimum(Value a, Value b) { return arith::MinSIOp::create(builder, loc, a, b); }
-  Value multiply(Value a, Value b) { return arith::MulIOp::create(builder, loc, a, b); }
-  Value subtract(Value a, Value b) { return arith::SubIOp::create(builder, loc, a, b); }
-  Value divide(Value a, Value b) { return arith::DivSIOp::create(builder, loc, a, b); }
-  Value isMore(Value a, Value b) {
-    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, a, b);
-  }
-  Value select(Value condition, Value a, Value b) {
-    return arith::SelectOp::create(builder, loc, condition, a, b);
-  }
+      : BatchSizes(builder, attention.op->getLoc(), attention.batch), attention(attention) {}
 
   /// Programs without splits.
   Value countTiles(int64_t tileRows);
@@ -273,8 +254,6 @@ public:
   Value countListed();
 
 private:
-  OpBuilder &builder;
-  Location loc;
   const Splittable &attention;
 };
 } // namespace
@@ -307,7 +286,7 @@ Value Sizes::countListed() {
     Value entries = constant(list.width);
     if (list.tokensPerEntry > 0)
       entries = minimum(entries, ceilDiv(batchDim("max_seq_len"), list.tokensPerEntry));
-    total = total ? arith::AddIOp::create(builder, loc, total, entries).getResult() : entries;
+    total = total ? add(total, entries) : entries;
   }
   return total;
 }
@@ -322,7 +301,8 @@ Value Sizes::countKeys() {
     return keys;
   // The first query's first key to the last one's last.
   Value queryLen = batchDim("max_query_len");
-  Value seen = arith::AddIOp::create(builder, loc, queryLen, constant(attention.window - 1));
+  Value before = constant(attention.window - 1);
+  Value seen = add(queryLen, before);
   return minimum(keys, seen);
 }
 

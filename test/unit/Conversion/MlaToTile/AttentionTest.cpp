@@ -297,7 +297,8 @@ TEST(Absorbed, C17_RotationInTheStepOrOutside) {
 constexpr int64_t kNope = 10, kValue = 7;
 
 std::string expandedModule(bool hasChunk, bool hasRope, int64_t valueWidth = kValue,
-                           bool hasPartial = false) {
+                           bool hasPartial = false, int64_t splits = 0) {
+  bool isHeadMajor = hasChunk && splits == 0;
   return substitute(R"(
 !q = tensor<?x3x10xf32>
 !r = tensor<?x3x6xf32>
@@ -308,17 +309,20 @@ func.func @step(%q: !q {mla.input = "q"}, %q_pe: !r {mla.input = "q_pe"}, %k: !q
                 %p: !o {mla.input = "p"}, %p_lse: !lse {mla.input = "p_lse"}, %batch: !mla.batch)
     -> (!o {mla.output = "output"}, !lse {mla.output = "lse"}) {
   %chunk = arith.constant 1 : index
+  %n = arith.constant $count : index
   %o, %lse = mla.expanded_attention query(%q$qrope) keys(%k$krope)
-      values(%v : !o) over %batch : <query_len = ?> $chunk $onto scale 0.3 -> !o, !lse
+      values(%v : !o) over %batch : <query_len = ?> $chunk $onto $splits scale 0.3 -> !o, !lse
   return %o, %lse : !o, !lse
 }
 )",
                     {{"chunk", hasChunk ? "chunk %chunk" : ""},
+                     {"count", std::to_string(splits)},
                      {"krope", hasRope ? ", %k_pe : !q, tensor<?x6xf32>" : " : !q"},
-                     {"layout", hasChunk ? "head_major" : "token_major"},
+                     {"layout", isHeadMajor ? "head_major" : "token_major"},
                      {"onto", hasPartial ? "onto(%p, %p_lse : !o, !lse)" : ""},
                      {"qrope", hasRope ? ", %q_pe : !q, !r" : " : !q"},
-                     {"shape", hasChunk ? "3x?" : "?x3"},
+                     {"shape", isHeadMajor ? "3x?" : "?x3"},
+                     {"splits", splits ? "splits %n" : ""},
                      {"value", std::to_string(valueWidth)}});
 }
 
@@ -355,8 +359,8 @@ struct GivenPartial {
 
 /// Keys are the new tokens (causal), or rows `keyLens` of chunk 1.
 void checkExpanded(const std::vector<int64_t> &queryLens, const std::vector<int64_t> *chunkLens,
-                   bool hasRope, bool hasPartial = false) {
-  auto steps = Steps::compile(expandedModule(chunkLens, hasRope, kValue, hasPartial));
+                   bool hasRope, bool hasPartial = false, int64_t splits = 0) {
+  auto steps = Steps::compile(expandedModule(chunkLens, hasRope, kValue, hasPartial, splits));
   ASSERT_TRUE(steps);
   const std::vector<int64_t> &keyLens = chunkLens ? *chunkLens : queryLens;
   int64_t requests = queryLens.size();
@@ -372,7 +376,8 @@ void checkExpanded(const std::vector<int64_t> &queryLens, const std::vector<int6
   for (auto *buffer : {&k, &kPe, &v}) // rows behind the last are not specified
     buffer->resize(buffer->size() + 64 * kHeads * kNope, kNan);
   std::vector<float> output(tokens * kHeads * kValue, kNan), lse(tokens * kHeads, kNan);
-  GivenPartial partial(tokens, /*isHeadMajor=*/chunkLens);
+  bool isHeadMajor = chunkLens && splits == 0;
+  GivenPartial partial(tokens, isHeadMajor);
   steps->run("step",
              {{"num_tokens", tokens},
               {"num_requests", requests},
@@ -405,7 +410,7 @@ void checkExpanded(const std::vector<int64_t> &queryLens, const std::vector<int6
               return score;
             },
             [&](int64_t s, int64_t i) { return v[(keyRow(s) * kHeads + head) * kValue + i]; });
-        int64_t lseAt = chunkLens ? head * tokens + token : row;
+        int64_t lseAt = isHeadMajor ? head * tokens + token : row;
         if (hasPartial)
           expected = partial.mergeWith(expected, row, lseAt);
         ASSERT_NO_FATAL_FAILURE(
@@ -429,6 +434,15 @@ TEST(Expanded, A33_GoesOnFromAPartial) {
   std::vector<int64_t> chunkLens = {0, 1, 64, 0, 130};
   checkExpanded({3, 17, 1, 2, 33}, &chunkLens, true, /*hasPartial=*/true);
   checkExpanded({1, 0, 63, 64, 65, 16, 17}, nullptr, false, /*hasPartial=*/true);
+}
+
+/// Splits without keys are empty, and only the first goes on from the partial.
+TEST(Expanded, A33_SplitsOfAChunk) {
+  std::vector<int64_t> chunkLens = {0, 1, 64, 0, 330};
+  for (int64_t splits : {1, 2, 5}) {
+    checkExpanded({3, 17, 1, 2, 33}, &chunkLens, true, /*hasPartial=*/false, splits);
+    checkExpanded({3, 17, 1, 2, 33}, &chunkLens, true, /*hasPartial=*/true, splits);
+  }
 }
 
 /// Output and LSE of one causal request whose values are padded with zeros to `width`.

@@ -88,6 +88,10 @@ def Mla_ExpandedAttentionOp : Mla_Op<"expanded_attention", [AttrSizedOperandSegm
     of its own is written. Where the partial's lse is infinite (empty), its output is
     never read into the result.
 
+    With `splits`, programs of their own go over each of `num_splits` equal runs of a request's keys in
+    the chunk, the first of them on from the partial, and the runs are merged before the results are
+    written: what the results are does not depend on it but for rounding. Fewer than 2 are none.
+
     q_nope [T, N, P], q_pe [T, N, R], k_nope [S, N, P], k_pe [S, R], v [S, N, V],
     output [T, N, V] (activation type, or f32 for a partial that will be merged),
     lse [T, N] or [N, T] f32 with an #mla.lse encoding; partial [T, N, V] f32,
@@ -96,6 +100,7 @@ def Mla_ExpandedAttentionOp : Mla_Op<"expanded_attention", [AttrSizedOperandSegm
     S = T without `chunk`. (C2) scale > 0.
     (C3) lse, if there, has an encoding with base e and empty = neg_inf.
     (C4) partial is f32; partial_lse has an encoding as in C3.
+    (C5) with num_splits: chunk is there; lse, if there, is token_major.
 
     Example:
     ```mlir
@@ -107,12 +112,13 @@ def Mla_ExpandedAttentionOp : Mla_Op<"expanded_attention", [AttrSizedOperandSegm
       -> tensor<?x16x128xf32>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
     ```
 
-    Source: FlashAttention-2 (Dao, 2023).
+    Source: FlashAttention-2 (Dao, 2023); Flash-Decoding (Dao et al., 2023) for splits.
   }];
   let arguments = (ins Mla_Tensor:$q_nope, Optional<Mla_Tensor>:$q_pe, Mla_Tensor:$k_nope,
                        Optional<Mla_Tensor>:$k_pe, Mla_Tensor:$v, Mla_BatchType:$batch,
                        Optional<Index>:$chunk, Optional<Mla_Tensor>:$partial,
-                       Optional<Mla_LseTensor>:$partial_lse, F64Attr:$scale);
+                       Optional<Mla_LseTensor>:$partial_lse, Optional<Index>:$num_splits,
+                       F64Attr:$scale);
   let results = (outs Mla_Tensor:$output, Optional<Mla_LseTensor>:$lse);
   let hasCanonicalizer = 1;
   let assemblyFormat = [{
@@ -120,7 +126,7 @@ def Mla_ExpandedAttentionOp : Mla_Op<"expanded_attention", [AttrSizedOperandSegm
     `keys` `(` $k_nope (`,` $k_pe^)? `:` type($k_nope) (`,` type($k_pe)^)? `)`
     `values` `(` $v `:` type($v) `)` `over` $batch `:` type($batch) (`chunk` $chunk^)?
     (`onto` `(` $partial^ `,` $partial_lse `:` type($partial) `,` type($partial_lse) `)`)?
-    `scale` $scale attr-dict `->` type($output) (`,` type($lse)^)?
+    (`splits` $num_splits^)? `scale` $scale attr-dict `->` type($output) (`,` type($lse)^)?
   }];
   let extraClassDeclaration = [{
     /// Causal over new tokens, or unmasked over a chunk of context.

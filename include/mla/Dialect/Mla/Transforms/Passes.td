@@ -455,6 +455,57 @@ def MlaFuseMerge : Pass<"mla-fuse-merge", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::mla::MlaDialect"];
 }
 
+def MlaSplitChunks : Pass<"mla-split-chunks", "::mlir::ModuleOp"> {
+  let summary = "splits attention over chunks of context";
+  let description = [{
+    Expanded attention has a program for `program_rows` queries of a head, which goes over all keys
+    of a chunk. Few heads and new tokens leave multiprocessors idle; the keys are split then. The
+    number of splits is computed at run time. For S splits of the longest request's `blocks`
+
+        longest  = min(chunk_capacity, max_context_len)
+        items    = N · ⌈max_query_len / program_rows⌉ · ⌈chunk_tokens / longest⌉
+        blocks   = ⌈longest / block_keys⌉
+        time(S)  = ⌈items · S / num_sms⌉ · (⌈blocks / S⌉ · block + item_cycles)
+                   + (merge_cycles + S · turn_cycles + T · N · S · partial, where S > 1)
+
+    are cycles, where a block is 2 · program_rows · block_keys · (P + R + V) operations at
+    `flops_per_cycle` and the partial of a row 8 · V bytes at `bytes_per_cycle`. S is 1, or what fills 1/4, 1/2 or 1
+    to 4 waves of programs, whichever takes the least time: ⌊waves · num_sms / items⌋, at most
+    `blocks` and 4 · num_sms · program_rows / (T · N), what bounds the workspace of partials.
+
+    Before:
+    ```mlir
+    %o, %l = mla.expanded_attention query(%q) keys(%k) values(%v) over %batch chunk %i onto(%acc, %acc_lse) scale σ
+    ```
+    After:
+    ```mlir
+    %o, %l = mla.expanded_attention query(%q) keys(%k) values(%v) over %batch chunk %i onto(%acc, %acc_lse)
+        splits %s scale σ
+    ```
+    `num-splits=N` forces a constant; 1 leaves the module as it is.
+
+    Preconditions: none; useful behind mla-fuse-merge. An attention that has a split count keeps it.
+    Guarantee: with num-splits other than 1 every expanded attention over a chunk has a split count.
+    Numerics: splits merge in ascending order in f32, deterministically for a
+    given batch and machine; the number of splits changes rounding.
+  }];
+  let options = [
+    Option<"numSplits", "num-splits", "int64_t", "0",
+           "number of splits; 0: from the batch's and the machine's sizes">,
+    Option<"programRows", "program-rows", "int64_t", "128", "queries of a head that one program handles">,
+    Option<"blockKeys", "block-keys", "int64_t", "128", "keys of one step of a program">,
+    Option<"flopsPerCycle", "flops-per-cycle", "double", "3500",
+           "operations that a multiprocessor does in a clock cycle within a block">,
+    Option<"itemCycles", "item-cycles", "int64_t", "4000", "cycles of a program beside its blocks">,
+    Option<"mergeCycles", "merge-cycles", "int64_t", "3000", "cycles that merging takes at least">,
+    Option<"turnCycles", "turn-cycles", "int64_t", "1000",
+           "cycles that a merge waits for each of a row's partials">,
+    Option<"bytesPerCycle", "bytes-per-cycle", "double", "1450",
+           "bytes of partials that the machine writes or reads in a clock cycle">
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::mla::MlaDialect"];
+}
+
 def MlaSplitKv : Pass<"mla-split-kv", "::mlir::ModuleOp"> {
   let summary = "splits attention over the cached tokens";
   let description = [{
