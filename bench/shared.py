@@ -15,6 +15,7 @@ last column is what --mixed=auto does.
 
 import argparse
 import json
+import os
 import pathlib
 import shutil
 import statistics
@@ -121,6 +122,8 @@ def compare(layers, heads, requests, tokens):
 
 
 def run(options):
+    library = options.directory / "libmla_runtime.so"
+    os.environ.setdefault("MLAC_RUNTIME_LIBRARY", str(library.resolve()))
     import torch
 
     print("| heads | requests | prefix | absorbed us | mixed us | speedup | auto | difference |")

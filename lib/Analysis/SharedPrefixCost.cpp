@@ -72,6 +72,11 @@ private:
     dense.elementBytes = problem.elementBytes;
     const DenseScheduleChoice expanded = chooseDenseSchedule(dense, target);
     cost.turnTokens = expanded.get().rows;
+    // A launch, and partials of one turn of all multiprocessors, written and read in f32.
+    double partials = static_cast<double>(target.numSms * expanded.get().rows * dims.vHeadDim) *
+                      (2 * sizeof(float));
+    cost.split = toPicoseconds(target.launchMicroseconds * 1e3 +
+                               partials / (target.tuning.partialShare * target.readGbps));
     cost.expandedTurn = toPicoseconds(expanded.get().getRelativeCycles() *
                                       static_cast<double>(cost.turnTokens) / target.sm.clockGhz);
     cost.upProjection =
@@ -113,8 +118,10 @@ SharedPrefixCost mlac::computeSharedPrefixCost(const SharedPrefixProblem &proble
 int64_t SharedPrefixCost::computeSaving(int64_t heads, int64_t requests, int64_t tokens,
                                         int64_t keys) const {
   int64_t tiles = std::max<int64_t>(requests, divideCeil(tokens * heads, tileRows));
-  int64_t turns = divideCeil(divideCeil(tokens, turnTokens) * heads, numSms);
-  return keys * (tiles * absorbedTile - turns * expandedTurn - upProjection) - tokens * merge -
+  int64_t items = divideCeil(tokens, turnTokens) * heads;
+  int64_t whole = divideCeil(items, numSms) * expandedTurn * keys;
+  int64_t cut = divideCeil(items * expandedTurn * keys, numSms) + split;
+  return keys * (tiles * absorbedTile - upProjection) - std::min(whole, cut) - tokens * merge -
          fixed;
 }
 

@@ -11,8 +11,12 @@
 // the keys first and merges at the end. For T query tokens of B requests and N heads:
 //
 //   absorbed   max(B, ⌈T·N / tileRows⌉) · S · absorbedTile
-//   shared     ⌈⌈T / turnTokens⌉ · N / numSms⌉ · S · expandedTurn
+//   shared     min(⌈items / numSms⌉ · S · expandedTurn,
+//                  items · S · expandedTurn / numSms + split)    items = ⌈T / turnTokens⌉ · N
 //              + S · upProjection + T · merge + fixed
+//
+// where the second of both is with keys that are split until the machine is full
+// (mla-split-chunks).
 //
 // Where the target's multiprocessor is described, times are those of the schedules that
 // the kernels get (ScheduleCost, DenseScheduleCost, ProductCost), with keys from the L2
@@ -46,8 +50,8 @@ struct SharedPrefixCost {
   int64_t turnTokens = 1, expandedTurn = 0;
   /// Multiprocessors that take turns.
   int64_t numSms = 1;
-  /// Picoseconds per key, per token, and whatever the sizes.
-  int64_t upProjection = 0, merge = 0, fixed = 0;
+  /// Picoseconds per key, per token, and whatever the sizes; where keys are split, too.
+  int64_t upProjection = 0, merge = 0, fixed = 0, split = 0;
 
   /// Picoseconds that sharing saves: negative where it does not pay.
   int64_t computeSaving(int64_t heads, int64_t requests, int64_t tokens, int64_t keys) const;

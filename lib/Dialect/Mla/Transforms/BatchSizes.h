@@ -31,6 +31,7 @@ public:
   Value ceilDiv(Value value, int64_t divisor) { return ceilDiv(value, constant(divisor)); }
   Value atLeastOne(Value value) { return arith::MaxSIOp::create(builder, loc, value, constant(1)); }
   Value minimum(Value a, Value b) { return arith::MinSIOp::create(builder, loc, a, b); }
+  Value maximum(Value a, Value b) { return arith::MaxSIOp::create(builder, loc, a, b); }
   Value add(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b); }
   Value multiply(Value a, Value b) { return arith::MulIOp::create(builder, loc, a, b); }
   Value multiply(Value a, int64_t b) { return multiply(a, constant(b)); }

@@ -14,6 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "BatchSizes.h"
 #include "LayerShape.h"
 #include "mla/Analysis/SharedPrefixCost.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
@@ -34,50 +35,29 @@ using namespace mlir::mla;
 // The condition
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// Index arithmetic. Every operation has its own statement: the order of C++ arguments
-/// would decide the order of the IR.
-struct Arithmetic {
-  OpBuilder &builder;
-  Location loc;
-  Value batch;
-
-  Value constant(int64_t value) { return arith::ConstantIndexOp::create(builder, loc, value); }
-  Value dim(StringRef name) {
-    return BatchDimOp::create(builder, loc, builder.getIndexType(), batch, name);
-  }
-  Value add(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b); }
-  Value multiply(Value a, Value b) { return arith::MulIOp::create(builder, loc, a, b); }
-  Value multiply(Value a, int64_t b) { return multiply(a, constant(b)); }
-  Value ceilDiv(Value a, int64_t b) {
-    return arith::CeilDivSIOp::create(builder, loc, a, constant(b));
-  }
-};
-} // namespace
-
 /// Whether sharing `common` tokens takes less time: SharedPrefixCost::computeSaving.
-static Value emitPays(Arithmetic &a, Value common, const mlac::SharedPrefixCost &cost,
+static Value emitPays(BatchSizes &a, Value common, const mlac::SharedPrefixCost &cost,
                       int64_t heads) {
-  Value tokens = a.dim("num_tokens");
-  Value requests = a.dim("num_requests");
+  Value tokens = a.batchDim("num_tokens");
+  Value requests = a.batchDim("num_requests");
   Value rows = a.multiply(tokens, heads);
-  Value filled = a.ceilDiv(rows, cost.tileRows);
-  Value tiles = arith::MaxSIOp::create(a.builder, a.loc, requests, filled);
+  Value tiles = a.maximum(requests, a.ceilDiv(rows, cost.tileRows));
   Value absorbed = a.multiply(tiles, cost.absorbedTile);
   Value saved = a.multiply(absorbed, common);
 
-  Value turnsOfHead = a.ceilDiv(tokens, cost.turnTokens);
-  Value items = a.multiply(turnsOfHead, heads);
-  Value turns = a.ceilDiv(items, cost.numSms);
-  Value expanded = a.multiply(turns, cost.expandedTurn);
-  Value up = a.constant(cost.upProjection);
-  Value ofKey = a.add(expanded, up);
-  Value ofKeys = a.multiply(ofKey, common);
+  Value items = a.multiply(a.ceilDiv(tokens, cost.turnTokens), heads);
+  Value turns = a.multiply(a.ceilDiv(items, cost.numSms), cost.expandedTurn);
+  Value whole = a.multiply(turns, common);
+  Value shares = a.multiply(a.multiply(items, cost.expandedTurn), common);
+  Value share = a.ceilDiv(shares, cost.numSms);
+  Value cut = a.add(share, a.constant(cost.split));
+  Value expanded = a.minimum(whole, cut);
+  Value up = a.multiply(common, cost.upProjection);
   Value merge = a.multiply(tokens, cost.merge);
-  Value fixed = a.constant(cost.fixed);
-  Value rest = a.add(merge, fixed);
+  Value rest = a.add(merge, a.constant(cost.fixed));
+  Value ofKeys = a.add(expanded, up);
   Value spent = a.add(ofKeys, rest);
-  return arith::CmpIOp::create(a.builder, a.loc, arith::CmpIPredicate::sgt, saved, spent);
+  return a.isMore(saved, spent);
 }
 
 static mlac::SharedPrefixProblem readProblem(AttentionOp attention) {
@@ -189,8 +169,8 @@ SharePrefixOp SharePrefix::findOrEmitParts(AttentionOp attention) {
   OpBuilder builder(attention);
   builder.setInsertionPointAfterValue(batch);
   Location loc = attention.getLoc();
-  Arithmetic a{builder, loc, batch};
-  Value tokens = a.dim("num_common_tokens");
+  BatchSizes a(builder, loc, batch);
+  Value tokens = a.batchDim("num_common_tokens");
   if (mode == SharePrefixMode::Auto) {
     mlac::SharedPrefixProblem problem = readProblem(attention);
     mlac::SharedPrefixCost cost =
@@ -208,8 +188,8 @@ void SharePrefix::share(AttentionOp attention) {
   SharePrefixOp parts = findOrEmitParts(attention);
   OpBuilder builder(attention);
   Location loc = attention.getLoc();
-  Arithmetic a{builder, loc, attention.getBatch()};
-  Value taken = a.dim("num_shared_tokens"), none = a.constant(0);
+  BatchSizes a(builder, loc, attention.getBatch());
+  Value taken = a.batchDim("num_shared_tokens"), none = a.constant(0);
   Value shares = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, taken, none);
   auto branch = scf::IfOp::create(
       builder, loc, shares,

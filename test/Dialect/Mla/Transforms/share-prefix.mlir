@@ -31,6 +31,14 @@
 // COST: remark: a shared prefix pays with 512 tokens {{.*}}, 2048 tokens from {{[0-9]+}} one-token queries on
 // COST-LABEL: func @decode
 // COST: %[[COMMON:.*]] = mla.batch_dim %{{.*}} "num_common_tokens"
+// Turns of the machine as a whole, or shares of it and what splitting takes.
+// COST: arith.ceildivsi %[[ITEMS:.*]], %c132
+// COST: %[[WHOLE:.*]] = arith.muli %{{.*}}, %[[COMMON]]
+// COST: %[[OFITEMS:.*]] = arith.muli %[[ITEMS]]
+// COST: %[[SHARES:.*]] = arith.muli %[[OFITEMS]], %[[COMMON]]
+// COST: %[[SHARE:.*]] = arith.ceildivsi %[[SHARES]]
+// COST: %[[CUT:.*]] = arith.addi %[[SHARE]]
+// COST: arith.minsi %[[WHOLE]], %[[CUT]]
 // COST: %[[PAYS:.*]] = arith.cmpi sgt
 // COST: %[[N:.*]] = arith.select %[[PAYS]], %[[COMMON]], %c0
 // COST: mla.share_prefix %[[N]] of

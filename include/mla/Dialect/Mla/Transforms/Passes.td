@@ -170,12 +170,14 @@ def MlaSharePrefix : Pass<"mla-share-prefix", "::mlir::ModuleOp"> {
     `n` is `common` if (SharedPrefixCost.h; in picoseconds of the module's `mla.target`)
 
         max(requests, ⌈tokens·N / rows⌉) · common · a
-            > ⌈⌈tokens / turn⌉ · N / num_sms⌉ · common · e + common · u + tokens · m + f
+            > min(⌈items / num_sms⌉ · common · e, items · common · e / num_sms + s)
+              + common · u + tokens · m + f                        items = ⌈tokens / turn⌉ · N
 
     with a for an absorbed tile of `rows` rows and one key, e for an expanded turn of
     `turn` tokens of a head, u for up-projecting a key, m for a token's way through the
-    merge, and f for launches. Both sides are linear in `common`, so that a prefix that
-    does not pay does not pay when it is shorter. With `mode=always` it is `common`.
+    merge, f for launches, and s for splitting keys where turns would leave multiprocessors idle
+    (mla-split-chunks). Of each of the two, what is saved is linear in `common` but for what is fixed, so that a
+    prefix that does not pay does not pay when it is shorter. With `mode=always` it is `common`.
 
     The pass emits a remark with the least number of tokens for which it pays.
 
