@@ -519,6 +519,76 @@ tile.plan @prompts_of_no_rows {
 
 // -----
 
+tile.plan @prompts_above_too_much {
+  tile.work keys_per_block 64 rows_per_token 8 rows_per_tile 64 item_cost 1.0 merge_cost 1.0
+  %true = arith.constant true
+  // expected-error @+1 {{expected at least 0 and below 2^32 new tokens, got 4294967296}}
+  tile.prompts %true above 4294967296 items_per_token 8 tokens_per_item 128 keys_per_block 64 item_cost 1.0 merge_cost 1.0 partial_cost 0.0
+  tile.return
+}
+
+// -----
+
+tile.plan @prompts_of_no_items {
+  tile.work keys_per_block 64 rows_per_token 8 rows_per_tile 64 item_cost 1.0 merge_cost 1.0
+  %true = arith.constant true
+  // expected-error @+1 {{expected items_per_token of at least 1 and below 2^32, got 0}}
+  tile.prompts %true above 1 items_per_token 0 tokens_per_item 128 keys_per_block 64 item_cost 1.0 merge_cost 1.0 partial_cost 0.0
+  tile.return
+}
+
+// -----
+
+tile.plan @prompts_of_no_keys {
+  tile.work keys_per_block 64 rows_per_token 8 rows_per_tile 64 item_cost 1.0 merge_cost 1.0
+  %true = arith.constant true
+  // expected-error @+1 {{expected keys_per_block of at least 1 and below 2^32, got 0}}
+  tile.prompts %true above 1 items_per_token 8 tokens_per_item 128 keys_per_block 0 item_cost 1.0 merge_cost 1.0 partial_cost 0.0
+  tile.return
+}
+
+// -----
+
+tile.plan @prompts_of_too_many_keys {
+  tile.work keys_per_block 64 rows_per_token 8 rows_per_tile 64 item_cost 1.0 merge_cost 1.0
+  %true = arith.constant true
+  // expected-error @+1 {{expected keys_per_block of at least 1 and below 2^32, got 4294967296}}
+  tile.prompts %true above 1 items_per_token 8 tokens_per_item 128 keys_per_block 4294967296 item_cost 1.0 merge_cost 1.0 partial_cost 0.0
+  tile.return
+}
+
+// -----
+
+tile.plan @prompts_before_their_window {
+  tile.work keys_per_block 64 rows_per_token 8 rows_per_tile 64 item_cost 1.0 merge_cost 1.0
+  %true = arith.constant true
+  // expected-error @+1 {{expected window of at least 0 and below 2^32, got -1}}
+  tile.prompts %true above 1 items_per_token 8 tokens_per_item 128 keys_per_block 64 item_cost 1.0 merge_cost 1.0 partial_cost 0.0 window -1
+  tile.return
+}
+
+// -----
+
+tile.plan @prompts_of_infinite_item {
+  tile.work keys_per_block 64 rows_per_token 8 rows_per_tile 64 item_cost 1.0 merge_cost 1.0
+  %true = arith.constant true
+  // expected-error @+1 {{expected a finite item_cost that is not negative, got }}
+  tile.prompts %true above 1 items_per_token 8 tokens_per_item 128 keys_per_block 64 item_cost 0x7FF0000000000000 merge_cost 1.0 partial_cost 0.0
+  tile.return
+}
+
+// -----
+
+tile.plan @prompts_of_negative_partial {
+  tile.work keys_per_block 64 rows_per_token 8 rows_per_tile 64 item_cost 1.0 merge_cost 1.0
+  %true = arith.constant true
+  // expected-error @+1 {{expected a finite partial_cost that is not negative, got -2.000000e+00}}
+  tile.prompts %true above 1 items_per_token 8 tokens_per_item 128 keys_per_block 64 item_cost 1.0 merge_cost 1.0 partial_cost -2.0
+  tile.return
+}
+
+// -----
+
 tile.plan @prompts_of_negative_cost {
   tile.work keys_per_block 64 rows_per_token 8 rows_per_tile 64 item_cost 1.0 merge_cost 1.0
   %true = arith.constant true
@@ -762,6 +832,26 @@ func.func @attend_parts(%n: index, %q: tensor<64x64xbf16>, %k: !near, %f: !far, 
   // expected-error @below {{expected one static page size (dimension 1), got 'memref<?x8x32xbf16, strided<[1024, 64, 1]>>'}}
   %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k, %f : !near, !far) rows(%t : memref<?xi32>)
       range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+func.func @attend_groups_of_nothing(%n: index, %q: tensor<64x64xbf16>, %k: !rows) {
+  // expected-error @below {{expected groups of at least one row, and of one without a diagonal, got 0}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows)
+      range %n to %n limit %n diagonal %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64, group = 0 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+func.func @attend_groups_without_diagonal(%n: index, %q: tensor<64x64xbf16>, %k: !rows) {
+  // expected-error @below {{expected groups of at least one row, and of one without a diagonal, got 8}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64, group = 8 : i64} -> tensor<64x64xf32>
   return
 }
 
