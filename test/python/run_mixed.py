@@ -60,6 +60,7 @@ class Layer:
     nope: int = 8
     value: int = 12
     hidden: int = 24
+    splits: int = 0  # of each request's keys, or of a chunk's; 0: as many as pay, which is none here
 
     def config(self):
         return {"model_type": "deepseek_v3", "num_hidden_layers": 1, "hidden_size": self.hidden,
@@ -70,14 +71,16 @@ class Layer:
 
     def options(self):
         return [f"--page-size={self.page}", f"--absorb={self.absorb}",
-                "--functions=prefill,decode,step", f"--decode-threshold={self.threshold}"]
+                "--functions=prefill,decode,step", f"--decode-threshold={self.threshold}",
+                *([f"--num-splits={self.splits}"] if self.splits else [])]
 
 
 class Cpu:
     """NumPy and f32."""
 
     layers = (Layer(3, 16, 4, 0, 4, 1, "online"), Layer(1, 32, 8, 16, 1, 4, "online"),
-              Layer(4, 16, 0, 16, 16, 2, "half-query"), Layer(5, 24, 4, 16, 3, 3, "offline"))
+              Layer(4, 16, 0, 16, 16, 2, "half-query"), Layer(5, 24, 4, 16, 3, 3, "offline"),
+              Layer(3, 16, 4, 0, 4, 2, "online", splits=3))
     options = ["--dtype=f32", "--target=cpu"]
     device = "cpu"
     requests, tokens, length = 6, 48, 48
@@ -106,7 +109,8 @@ class Gpu:
 
     layers = (Layer(16, 512, 64, 256, 64, 1, "online", 128, 128, 512),
               Layer(16, 512, 64, 256, 16, 4, "online", 128, 128, 512),
-              Layer(128, 512, 64, 256, 64, 2, "online", 128, 128, 512))
+              Layer(128, 512, 64, 256, 64, 2, "online", 128, 128, 512),
+              Layer(16, 512, 64, 256, 64, 2, "online", 128, 128, 512, splits=3))
     options = ["--dtype=bf16", "--target=sm_90a"]
     device = "cuda"
     requests, tokens, length = 8, 256, 320

@@ -39,7 +39,8 @@ using namespace mlac::mla_to_tile;
 
 namespace {
 
-/// Where results go: output [T, N, V] and lse, if there, or those of so many splits.
+/// Where results go: output [T, N, V] and lse, if there, or those of so many splits. T is
+/// num_tokens of the whole step, whose requests may be a part.
 struct Results {
   TensorRef output;
   std::optional<TensorRef> lse;
