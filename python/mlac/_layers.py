@@ -1,7 +1,7 @@
 # Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""All layers of a model whose layers are of several kinds (DeepSeek-V4).
+"""All layers of a model whose layers are of several kinds (DeepSeek-V4, gpt-oss).
 
 Each kind has pools of its own and so an engine of its own. Requests and steps are the same for
 all of them: a sequence here is one of each engine, a plan one of each, and `layer` is the number
