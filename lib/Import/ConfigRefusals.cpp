@@ -50,8 +50,14 @@ static void rejectMasks(const ConfigReader &root, const KnownAttention &known) {
 
 /// Windows of types that have none, by their key and by the kinds of layers.
 static void rejectWindows(const ConfigReader &root, const KnownAttention &known) {
-  if (known.hasWindows || !root.find("sliding_window") ||
-      !root.boolean("use_sliding_window").value_or(true))
+  bool isUsed = root.boolean("use_sliding_window").value_or(true);
+  // Layers of a type that does not read the key would have them all the same.
+  if (known.isLike && known.hasWindows && !known.areWindowsOptional && !isUsed &&
+      root.find("sliding_window"))
+    root.error("use_sliding_window", "layers of " + known.type.str() +
+                                         " have windows whatever it says, expected sliding_window "
+                                         "to be null, or true");
+  if (known.hasWindows || !root.find("sliding_window") || !isUsed)
     return;
   if (!known.isGrouped)
     root.error("sliding_window", "sliding-window attention is not supported, expected null");
