@@ -59,7 +59,9 @@ def full(kind, keys):
 
 def base(kind):
     layers = "num_layers" if kind == "longcat_flash" else "num_hidden_layers"
-    return full(kind, {**DIMS, layers: LAYERS})
+    # Ministral's class derives no width of heads.
+    width = {"head_dim": 96} if kind == "ministral" else {}
+    return full(kind, {**DIMS, **width, layers: LAYERS})
 
 
 def variants(keys):

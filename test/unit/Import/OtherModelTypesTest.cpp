@@ -156,6 +156,19 @@ TEST(ModelConfigLike, A42_KeysOfOtherAttentionAreErrors) {
             "have, expected null");
 }
 
+// Classes of transformers that differ in what no key says.
+TEST(ModelConfigLike, A42_TypesOfOtherAttentionAreErrors) {
+  auto qwen = [](const json &changes) { return readLike("qwen2", "qwen2_5_7b", changes); };
+  EXPECT_EQ(qwen({{"model_type", "glm4"}}),
+            "rope_interleave is missing: layers of glm4 rotate pairs of neighbours, which no key "
+            "of their class says, expected true");
+  EXPECT_EQ(qwen({{"model_type", "glm4"}, {"rope_interleave", true}}), "");
+  EXPECT_EQ(readLike("mistral", "mistral_7b", {{"model_type", "cohere2"}}),
+            "model_type = \"cohere2\": layers without a window rotate nothing, which layers of "
+            "mistral do not (mlac.cached takes such a model's graph)");
+  EXPECT_EQ(readLike("llama", "llama3_1_8b", {{"model_type", nullptr}}), "");
+}
+
 TEST(ModelConfigLike, A42_KeysThatSayTheSame) {
   EXPECT_EQ(readLike("llama", "llama3_1_8b",
                      {{"use_qk_norm", false},
