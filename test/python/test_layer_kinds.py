@@ -154,8 +154,8 @@ class LayerKindsTest(unittest.TestCase):
 
     def test_what_is_wrong_is_named(self):
         device = mlac.Device("cpu")
-        with self.assertRaisesRegex(mlac.InvalidArgument, "layers are of 3 kinds .sliding_att.*"
-                                                          "mla_package_kind"):
+        with self.assertRaisesRegex(mlac.InvalidArgument, "layers are of 3 kinds .sliding_att.*: "
+                                                          "mlac.Layers takes all of them"):
             mlac.Engine(self.package, device)
         kind = self.package.kinds[1]
         with self.assertRaisesRegex(mlac.InvalidArgument, "layers that are alike"):
@@ -165,6 +165,13 @@ class LayerKindsTest(unittest.TestCase):
         served = self.serve()
         with self.assertRaisesRegex(mlac.InvalidArgument, "layer 4: .* 4 layers, from 0 to 3"):
             served.place(4)
+        plan = served.plan()
+        for sequences in (served.sequence(), [served.engines[0].sequence()]):
+            with self.assertRaisesRegex(mlac.InvalidArgument, "sequences: expected a list of what "
+                                                              r"mlac.Layers.sequence\(\) makes"):
+                plan.fill(sequences, [1])
+        with self.assertRaisesRegex(TypeError, r"query_lens\[0\]: expected an integer, got '4'"):
+            plan.fill([served.sequence()], ["4"])
         engine = served.engines[1]
         with self.assertRaisesRegex(mlac.NotFound, "attention 2 of the package's kind, which has "
                                                    "2 layers"):
