@@ -43,6 +43,13 @@ static constexpr Defaults kDefaults[] = {
     {"longcat_flash", R"({"q_lora_rank": 1536, "v_head_dim": 128, "rms_norm_eps": 1e-5,
                           "rope_theta": 10000000.0})"},
     {"minicpm3", R"({"q_lora_rank": 768, "rms_norm_eps": 1e-5})"},
+    {"ministral", R"({"num_key_value_heads": 8, "sliding_window": 4096})"},
+    {"ministral3", R"({"num_key_value_heads": 8, "head_dim": 128, "rms_norm_eps": 1e-5,
+                       "rope_parameters": {
+                         "rope_type": "yarn", "rope_theta": 1000000.0, "factor": 16.0,
+                         "original_max_position_embeddings": 16384, "beta_fast": 32.0,
+                         "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+                         "llama_4_scaling_beta": 0.1}})"},
     {"mistral", R"({"num_key_value_heads": 8, "sliding_window": 4096})"},
     {"mistral4", R"({"q_lora_rank": 1024, "v_head_dim": 128,
                      "rope_parameters": {

@@ -45,6 +45,10 @@ std::optional<RopeKind> readRopeKind(const ConfigReader &rope, bool typeRequired
                                      llvm::StringRef known = kRopeTypes);
 /// `isRounded`: the correction range is one of whole pairs, which the file may not deny.
 void readYarn(const ConfigReader &rope, RopeParams &params, bool isRounded = true);
+/// From which position on queries are scaled, from either place of its keys; `rope`: the fields of
+/// rope, if there are any.
+void readQueryScaling(const ConfigReader &root, const std::optional<ConfigReader> &rope,
+                      RopeParams &params);
 /// Rope of `config.qkRopeHeadDim` channels, from either place of its keys.
 void readRope(const ConfigReader &root, RopePairing pairing, ModelConfig &config);
 
@@ -52,8 +56,8 @@ void readRope(const ConfigReader &root, RopePairing pairing, ModelConfig &config
 struct KnownAttention {
   llvm::StringRef type;
   bool isLike = false; ///< the type is that of --like
-  bool isGrouped = false, hasWindows = false, hasSoftcap = false, normalisesHeads = false,
-       hasInputBiases = false;
+  bool isGrouped = false, hasWindows = false, areWindowsOptional = false, hasSoftcap = false,
+       normalisesHeads = false, hasInputBiases = false;
   bool hasIndexer = false, rotates = true, scalesLatents = false;
   /// Whether rope may be said of each kind of layers.
   bool hasRopeOfKinds = false;
@@ -73,9 +77,10 @@ struct GroupedType {
   /// keys say; else the key `attention_bias` says it of all projections.
   enum class Biases { ByKey, InputsOnly, None } biases = Biases::ByKey;
   bool normalisesHeads = false, hasSinks = false, hasSoftcap = false;
-  /// Which layers have a window: all of them; every second one from the first on; those from
-  /// `max_window_layers` on. Of the last two `layer_types` says it first, others do not read it.
-  enum class Windows { None, All, EverySecond, Late } windows = Windows::None;
+  /// Which layers have a window: all of them; all of them without `layer_types`; every second one
+  /// from the first on; those from `max_window_layers` on. Of the last three `layer_types` says it
+  /// first, others do not read it.
+  enum class Windows { None, All, ByList, EverySecond, Late } windows = Windows::None;
   /// Whether `use_sliding_window` says that there is one at all.
   bool isWindowOptional = false;
 };

@@ -50,8 +50,14 @@ static void rejectMasks(const ConfigReader &root, const KnownAttention &known) {
 
 /// Windows of types that have none, by their key and by the kinds of layers.
 static void rejectWindows(const ConfigReader &root, const KnownAttention &known) {
-  if (known.hasWindows || !root.find("sliding_window") ||
-      !root.boolean("use_sliding_window").value_or(true))
+  bool isUsed = root.boolean("use_sliding_window").value_or(true);
+  // Layers of a type that does not read the key would have them all the same.
+  if (known.isLike && known.hasWindows && !known.areWindowsOptional && !isUsed &&
+      root.find("sliding_window"))
+    root.error("use_sliding_window", "layers of " + known.type.str() +
+                                         " have windows whatever it says, expected sliding_window "
+                                         "to be null, or true");
+  if (known.hasWindows || !root.find("sliding_window") || !isUsed)
     return;
   if (!known.isGrouped)
     root.error("sliding_window", "sliding-window attention is not supported, expected null");
@@ -140,6 +146,18 @@ static constexpr llvm::StringLiteral kInverseScale = "query_pre_attn_scalar";
 static constexpr llvm::StringLiteral kInputBiases[] = {"add_qkv_bias", "qkv_bias", "use_qkv_bias"};
 static constexpr llvm::StringLiteral kAllBiases[] = {"attn_bias", "use_bias"};
 
+/// Types of transformers whose attention is another one by their class alone: no key says it.
+static constexpr OtherKey kOtherTypes[] = {
+    {"cohere2", "layers without a window rotate nothing"},
+    {"cohere2_moe", "layers without a window rotate nothing"},
+    {"eurobert", "tokens attend to later ones"},
+    {"nanochat", "heads are normalised without weights"},
+    {"nomic_bert", "tokens attend to later ones"},
+};
+/// Those that rotate pairs of neighbours.
+static constexpr llvm::StringLiteral kTypesOfNeighbours[] = {"cohere", "ernie4_5", "ernie4_5_moe",
+                                                             "glm",    "glm4",     "helium"};
+
 static bool saysSomething(const json &value) {
   return !(value.is_null() || value == false || value == 0 ||
            (value.is_structured() && value.empty()));
@@ -189,6 +207,20 @@ static void rejectOtherRope(const ConfigReader &root, const ModelConfig &config)
                              "it of them)");
 }
 
+/// What no key says, by the name of the type.
+static void rejectOtherTypes(const ConfigReader &root, const KnownAttention &known) {
+  std::optional<std::string> own = root.find("model_type") ? root.string("model_type") : "";
+  for (const OtherKey &type : kOtherTypes)
+    if (type.name == *own)
+      root.error("model_type", type.meaning.str() + ", which layers of " + known.type.str() +
+                                   " do not (mlac.cached takes such a model's graph)");
+  if (known.isGrouped && llvm::is_contained(kTypesOfNeighbours, *own) &&
+      !root.find("rope_interleave"))
+    root.error("rope_interleave", "layers of " + *own +
+                                      " rotate pairs of neighbours, which no key of their class "
+                                      "says, expected true");
+}
+
 void mlac::rejectUnlike(const ConfigReader &root, const KnownAttention &known,
                         const ModelConfig &config) {
   std::string without = " is not what layers of " + known.type.str() + " have, expected ";
@@ -212,6 +244,7 @@ void mlac::rejectUnlike(const ConfigReader &root, const KnownAttention &known,
   for (llvm::StringRef key : kAllBiases)
     if (root.boolean(key).value_or(false) && !config.attentionBias)
       root.error(key, "attention_bias says it of such layers, expected false");
+  rejectOtherTypes(root, known);
   rejectOtherScale(root, config);
   rejectOtherRope(root, config);
 }

@@ -8,6 +8,7 @@
 
 #include "mla/Import/ConfigWarnings.h"
 
+#include "ConfigDefaults.h"
 #include "ConfigParts.h"
 #include "JsonPlaces.h"
 
@@ -88,6 +89,50 @@ static std::optional<ConfigProblem> compareShares(llvm::StringRef text, const Co
       findMember(text, place.name(kKey))};
 }
 
+/// Windows of a type whose class has them in all layers, whatever these keys say, which vLLM reads.
+static std::optional<ConfigProblem> compareWindows(llvm::StringRef text, const ConfigReader &root,
+                                                   const ModelConfig &config) {
+  constexpr llvm::StringLiteral kDeaf[] = {"ministral3", "mistral", "mixtral"};
+  if (!llvm::is_contained(kDeaf, config.modelType) || config.grouped->window == 0)
+    return std::nullopt;
+  auto warn = [&](llvm::StringRef key, llvm::StringRef rest) -> std::optional<ConfigProblem> {
+    return ConfigProblem{
+        llvm::formatv("{0} = {1}: all layers have a window of {2} here and in transformers 5.17, "
+                      "whose {3} does not read it; {4}",
+                      root.name(key), ConfigReader::print(*root.find(key)), config.grouped->window,
+                      config.modelType, rest)
+            .str(),
+        findMember(text, root.name(key))};
+  };
+  constexpr llvm::StringLiteral kUse = "use_sliding_window", kTypes = "layer_types";
+  if (const json *use = root.find(kUse); use && *use == false)
+    return warn(kUse, "with \"sliding_window\": null none has");
+  const json *types = root.find(kTypes);
+  if (types && llvm::any_of(*types, [](const json &type) { return type == "full_attention"; }))
+    return warn(kTypes, "layers of ministral have them as it says");
+  return std::nullopt;
+}
+
+/// Defaults of a type that another one is only like: its own class may have others.
+static std::optional<ConfigProblem> findGuesses(const json &model, const ModelConfig &config) {
+  json filled = model;
+  std::string guesses;
+  for (const std::string &key : fillDefaults(filled, config.modelType)) {
+    bool isOfWindow = key == "sliding_window" || key == "max_window_layers";
+    if (isOfWindow && config.grouped && config.grouped->window == 0)
+      continue;
+    guesses += (guesses.empty() ? "" : ", ") + key + " = " + ConfigReader::print(filled[key]);
+  }
+  if (guesses.empty())
+    return std::nullopt;
+  return ConfigProblem{
+      llvm::formatv("the file lacks what --like={0} takes from that type's defaults, which the "
+                    "model's own may differ from: {1}",
+                    config.parsing.like, guesses)
+          .str(),
+      {}};
+}
+
 std::vector<ConfigProblem> mlac::findConfigWarnings(llvm::StringRef text,
                                                     const ModelConfig &config) {
   // DeepSeek-V4's pairs and factors are what they are whatever the file says. What a type is only
@@ -106,6 +151,9 @@ std::vector<ConfigProblem> mlac::findConfigWarnings(llvm::StringRef text,
   if (config.parsing.like.empty()) {
     found.push_back(comparePairs(text, root, config));
     found.push_back(compareShares(text, root, config));
+    found.push_back(compareWindows(text, root, config));
+  } else {
+    found.push_back(findGuesses(model, config));
   }
   std::vector<ConfigProblem> warnings;
   for (std::optional<ConfigProblem> &warning : found)

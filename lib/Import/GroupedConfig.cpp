@@ -117,6 +117,8 @@ static bool hasWindow(const ConfigReader &root, GroupedType::Windows windows, in
     return true;
   if (std::optional<bool> byType = readWindowOfType(root, layer))
     return *byType;
+  if (windows == Windows::ByList)
+    return true;
   if (windows == Windows::EverySecond)
     return layer % 2 == 0;
   return layer >= root.integer("max_window_layers", 0, kMaxDim).value_or(kMaxDim);
@@ -155,8 +157,8 @@ static int64_t readWindow(const ConfigReader &root, const GroupedType &type, int
   if (!hasWindow(root, type.windows, layer))
     return 0;
   // Without a window no layer is late; others are what a list or the type says.
-  bool needsWindow = type.windows == Windows::EverySecond ||
-                     (type.windows == Windows::Late && root.find("layer_types"));
+  bool isListed = type.windows == Windows::Late || type.windows == Windows::ByList;
+  bool needsWindow = type.windows == Windows::EverySecond || (isListed && root.find("layer_types"));
   if (window == 0 && needsWindow)
     root.error(isOff ? "use_sliding_window" : "sliding_window",
                llvm::formatv("layer {0} is sliding_attention, which needs a window", layer).str());
@@ -166,7 +168,9 @@ static int64_t readWindow(const ConfigReader &root, const GroupedType &type, int
 static void readScores(const ConfigReader &root, const GroupedType &type,
                        const ConfigOptions &options, ModelConfig &config) {
   GroupedParams &grouped = *config.grouped;
-  if (options.layer < 0 || options.layer >= config.numLayers) {
+  if (config.numLayers == 0) {
+    // Its own error is said.
+  } else if (options.layer < 0 || options.layer >= config.numLayers) {
     root.error(
         "num_hidden_layers",
         llvm::formatv("--layer={0}, expected 0 to {1}", options.layer, config.numLayers - 1).str());
@@ -256,6 +260,7 @@ static void readStretchedRope(const ConfigReader &root, ModelConfig &config) {
   params.pairing = isInterleaved ? RopePairing::Interleaved : RopePairing::Half;
   std::optional<double> theta = fields->number("rope_theta", 1, /*open=*/true);
   params.theta = theta ? *theta : root.number("rope_theta", 1, true).value_or(kDefaultTheta);
+  readQueryScaling(root, fields, params);
   double multiplier = 1;
   if (isUnrounded) {
     params.shortFactor = readUnroundedYarn(*fields, config.qkRopeHeadDim, params);

@@ -79,6 +79,9 @@ constexpr ModelType kModelTypes[] = {
      .scalesLatents = true,
      .layersKey = "num_layers"},
     {.name = "minicpm3", .pairing = RopePairing::Half},
+    {.name = "ministral",
+     .grouped = GroupedType{.biases = Biases::None, .windows = Windows::ByList}},
+    {.name = "ministral3", .grouped = GroupedType{.biases = Biases::None, .windows = Windows::All}},
     {.name = "mistral", .grouped = GroupedType{.biases = Biases::None, .windows = Windows::All}},
     {"mistral4"},
     {.name = "mixtral", .grouped = GroupedType{.biases = Biases::None, .windows = Windows::All}},
@@ -139,6 +142,13 @@ static std::string suggestType(llvm::StringRef name) {
   return suggested;
 }
 
+/// Whether a type with latents is asked for without any: its layers are then another type's.
+static bool isWithoutLatents(const ConfigReader &root, const ModelType &own,
+                             const ModelType *other) {
+  const json *usesLatents = root.find("use_mla");
+  return usesLatents && *usesLatents == false && !own.grouped && other && other->grouped;
+}
+
 /// The configuration's type; of one that is not known, or not said, the type that the caller
 /// says it is like.
 static const ModelType *readModelType(const ConfigReader &root, llvm::StringRef like) {
@@ -153,6 +163,8 @@ static const ModelType *readModelType(const ConfigReader &root, llvm::StringRef 
   const ModelType *own = name ? findModelType(*name) : nullptr, *other = findModelType(like);
   if (own && like.empty())
     return own;
+  if (own && isWithoutLatents(root, *own, other))
+    return other;
   if (own)
     root.error("model_type", "it is known, --like=" + like.str() + " is for others");
   else if (like.empty())
@@ -170,6 +182,7 @@ static KnownAttention describe(const ModelType &type, bool isLike) {
   known.isLike = isLike;
   known.isGrouped = type.grouped.has_value();
   known.hasWindows = type.hasSharedKeys || (type.grouped && type.grouped->windows != Windows::None);
+  known.areWindowsOptional = type.grouped && type.grouped->isWindowOptional;
   known.hasSoftcap = type.grouped && type.grouped->hasSoftcap;
   known.normalisesHeads = type.grouped && type.grouped->normalisesHeads;
   known.hasInputBiases = type.grouped && type.grouped->biases == Biases::InputsOnly;
@@ -260,7 +273,8 @@ std::optional<RopeKind> mlac::readRopeKind(const ConfigReader &rope, bool typeRe
   }
   if (*type == "default")
     return RopeKind::Plain;
-  if (*type == "yarn")
+  // vLLM's name of YaRN whose factor of cosines and sines is that of both mscales.
+  if (*type == "yarn" || *type == "deepseek_yarn")
     return RopeKind::Yarn;
   if (*type == "longrope")
     return RopeKind::LongRope;
@@ -304,10 +318,18 @@ static void readLongRope(const ConfigReader &root, const ConfigReader &rope,
 }
 
 /// Llama 4's scale of queries, 1 + beta ln(1 + floor(p / Lo)), which is 1 below Lo.
-static void readQueryScaling(const ConfigReader &rope, RopeParams &params) {
-  constexpr llvm::StringLiteral kKey = "llama_4_scaling_beta";
-  if (rope.find(kKey) && rope.number(kKey, 0).value_or(0.0) > 0)
-    params.scaledFrom = rope.requireInteger("original_max_position_embeddings", 1, kMaxPositions);
+static void readScaledFrom(const ConfigReader &fields, llvm::StringRef key, RopeParams &params) {
+  if (fields.find(key) && fields.number(key, 0).value_or(0.0) > 0)
+    params.scaledFrom = fields.requireInteger("original_max_position_embeddings", 1, kMaxPositions);
+}
+
+void mlac::readQueryScaling(const ConfigReader &root, const std::optional<ConfigReader> &rope,
+                            RopeParams &params) {
+  if (rope)
+    readScaledFrom(*rope, "llama_4_scaling_beta", params);
+  // vLLM's object for Mistral Large 3, which is a deepseek_v3.
+  if (std::optional<ConfigReader> scaling = root.child("llama_4_scaling"))
+    readScaledFrom(*scaling, "beta", params);
 }
 
 /// Whether positions rotate anything.
@@ -330,12 +352,12 @@ void mlac::readRope(const ConfigReader &root, RopePairing pairing, ModelConfig &
   params.theta = (fields ? readEither<double>(*fields, "rope_theta", root, "rope_theta", getTheta)
                          : getTheta(root, "rope_theta"))
                      .value_or(kDefaultTheta);
+  readQueryScaling(root, fields, params);
   // Without rotary dims, scaling still sets the softmax scale under YaRN.
   if (!fields)
     return;
   std::optional<RopeKind> kind = readRopeKind(*fields, /*typeRequired=*/isScaling,
                                               config.grouped ? kGroupedRopeTypes : kRopeTypes);
-  readQueryScaling(*fields, params);
   if (!kind || !params.isApplied)
     return;
   params.kind = *kind;
@@ -416,7 +438,7 @@ static llvm::Error makeError(llvm::StringRef text, llvm::ArrayRef<KeyProblem> er
 
 llvm::StringRef mlac::findLanguageModel(const json &document) {
   if (!document.contains("num_attention_heads"))
-    for (const char *key : {"text_config", "language_config"})
+    for (const char *key : {"text_config", "language_config", "llm_config"})
       if (auto part = document.find(key); part != document.end() && part->is_object())
         return key;
   return "";

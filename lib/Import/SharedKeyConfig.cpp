@@ -218,6 +218,17 @@ void mlac::readSharedKeys(const ConfigReader &root, const ConfigOptions &options
   readEntryIndexer(root, options, config);
 }
 
+/// As transformers' `layer_types` has it; empty: layers of the type are alike.
+static std::string nameKind(const ModelConfig &config) {
+  if (config.grouped)
+    return config.grouped->window > 0 ? "sliding_attention" : "full_attention";
+  if (!config.sharedKeys)
+    return "";
+  const Kind *kind = llvm::find_if(
+      kKinds, [&](const Kind &known) { return known.every == config.sharedKeys->every; });
+  return kind->name.str();
+}
+
 llvm::Expected<std::vector<LayerKind>> mlac::listLayerKinds(llvm::StringRef text,
                                                             ConfigOptions options) {
   std::vector<LayerKind> kinds;
@@ -226,15 +237,13 @@ llvm::Expected<std::vector<LayerKind>> mlac::listLayerKinds(llvm::StringRef text
     llvm::Expected<ModelConfig> config = parseModelConfig(text, options);
     if (!config)
       return config.takeError();
-    if (!config->sharedKeys)
+    std::string name = nameKind(*config);
+    if (name.empty())
       return kinds;
     numLayers = config->numLayers;
-    const Kind *kind = llvm::find_if(
-        kKinds, [&](const Kind &known) { return known.every == config->sharedKeys->every; });
-    auto known =
-        llvm::find_if(kinds, [&](const LayerKind &other) { return other.name == kind->name; });
+    auto known = llvm::find_if(kinds, [&](const LayerKind &other) { return other.name == name; });
     if (known == kinds.end())
-      known = kinds.insert(known, {kind->name.str(), {}});
+      known = kinds.insert(known, {name, {}});
     known->layers.push_back(options.layer);
   }
   return kinds;

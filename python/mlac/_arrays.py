@@ -82,7 +82,9 @@ class View:
 
 
 def _is_dense(shape, strides):
-    """Whether element strides are those of a row-major array without gaps."""
+    """Whether element strides are those of a row-major array without gaps; without elements, any."""
+    if 0 in shape:
+        return True
     expected = 1
     for extent, stride in zip(reversed(shape), reversed(strides)):
         if extent > 1 and stride != expected:
@@ -91,9 +93,10 @@ def _is_dense(shape, strides):
     return True
 
 
-def _require_dense(name, is_dense):
+def _require_dense(name, is_dense, shape, strides):
     if not is_dense:
-        raise ValueError(f"{name}: expected a contiguous row-major array, got strides")
+        raise ValueError(f"{name}: expected a contiguous row-major array, got shape {list(shape)} "
+                         f"with strides of {[int(stride) for stride in strides]} elements")
 
 
 def _from_torch(tensor):
@@ -161,7 +164,8 @@ def _from_buffer(name, array, reason=None):
             f"{name}: expected an array (DLPack, __array_interface__ or buffer "
             f"protocol), got {type(array).__name__}" + (f": {reason}" if reason else "")
         ) from None
-    _require_dense(name, view.c_contiguous)
+    _require_dense(name, view.c_contiguous, view.shape,
+                   [stride // view.itemsize for stride in view.strides or ()])
     dtype = _FORMAT_DTYPES.get(view.format.lstrip("@=<"))
     if dtype is None:
         raise ValueError(f"{name}: unsupported element format '{view.format}'")
@@ -216,6 +220,9 @@ def strided(name, array, bits_of="bf16"):
             result = _from_dlpack(name, array)
         except (BufferError, RuntimeError, TypeError) as error:
             reason = error  # read-only arrays, and dtypes that the producer cannot export
+        except ValueError as error:  # torch's, of tensors without memory, names no array
+            text = str(error)
+            raise error if text.startswith(f"{name}: ") else ValueError(f"{name}: {text}") from None
     if result is None and hasattr(array, "__array_interface__"):
         result = _from_array_interface(name, array)
     if result is None and hasattr(array, "__cuda_array_interface__"):
@@ -230,7 +237,7 @@ def strided(name, array, bits_of="bf16"):
 def view(name, array, bits_of="bf16"):
     """The same of a dense array; others are refused."""
     result = strided(name, array, bits_of)
-    _require_dense(name, result.strides is None)
+    _require_dense(name, result.strides is None, result.shape, result.strides)
     return result
 
 

@@ -61,6 +61,22 @@ def integers(name, kind, values):
     return (kind * max(len(values), 1))(*values)
 
 
+def length_of(name, values):
+    """The elements of a list; what is none is refused by `name`."""
+    try:
+        return len(values)
+    except TypeError:
+        raise InvalidArgument(f"{name}: expected a list of integers, got {values!r}") from None
+
+
+def total(name, values):
+    """Their sum; what is no integer is refused by `name`."""
+    try:
+        return sum(values)
+    except TypeError:
+        return sum(_index(f"{name}[{place}]", value) for place, value in enumerate(values))
+
+
 def lengths(count, **lists):
     """Refuses, by its name, a list that has not `count` elements: the library reads as many."""
     for name, values in lists.items():

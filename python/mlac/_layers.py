@@ -1,7 +1,7 @@
 # Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""All layers of a model whose layers are of several kinds (DeepSeek-V4).
+"""All layers of a model whose layers are of several kinds (DeepSeek-V4, gpt-oss).
 
 Each kind has pools of its own and so an engine of its own. Requests and steps are the same for
 all of them: a sequence here is one of each engine, a plan one of each, and `layer` is the number
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ._checked import length_of, total
 from ._errors import InvalidArgument
 from ._plan import Plan
 from ._runtime import Device, Engine, Package, Sequence
@@ -129,9 +130,14 @@ class LayersPlan:
         Pages are taken before anything is planned: OutOfPages advances no sequence. What else is
         wrong is so for the first kind already, and advances none either.
         """
-        if len(sequences) != len(query_lens):
+        if not isinstance(sequences, (list, tuple)) or \
+                not all(isinstance(sequence, LayersSequence) for sequence in sequences):
+            raise InvalidArgument("sequences: expected a list of what mlac.Layers.sequence() makes, "
+                                  f"got {sequences!r}")
+        if len(sequences) != length_of("query_lens", query_lens):
             raise InvalidArgument(f"query_lens: expected {len(sequences)} lengths, "
                                   f"got {len(query_lens)}")
+        total("query_lens", query_lens)  # integers, which are compared now
         for sequence, new in zip(sequences, query_lens):
             if new > 0:
                 sequence.reserve(len(sequence) + new)

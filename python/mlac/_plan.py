@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _arrays
 from ._bindings import Bindings
-from ._checked import integers, text
+from ._checked import integers, length_of, text, total
 from ._errors import Error, InvalidArgument, WrongState
 from ._handle import Handle, address_of
 from ._library import (
@@ -90,7 +90,7 @@ class Plan(Handle):
         """
         ids = _ids_of(sequences)
         count = len(ids)
-        if count != len(query_lens):
+        if count != length_of("query_lens", query_lens):
             raise InvalidArgument(f"query_lens: expected {count} lengths, got {len(query_lens)}")
         lens = integers("query_lens", c_int32, query_lens)
         batch = Batch(ctypes.sizeof(Batch), count, ids, lens, common_prefix_len)
@@ -119,12 +119,12 @@ class Plan(Handle):
         on_device: the tables and slots are arrays on the engine's device, read by every run and
         never by the host, so that pages and slots are not checked. No shape then.
         """
-        count = len(query_lens)
-        if len(seq_lens) != count:
+        count, tokens = length_of("query_lens", query_lens), total("query_lens", query_lens)
+        if length_of("seq_lens", seq_lens) != count:
             raise InvalidArgument(f"seq_lens: expected {count} lengths, got {len(seq_lens)}")
         where = None if on_device else False
-        table, slots = self._check_tables(block_table, slot_mapping, count, sum(query_lens), where)
-        others = self._pool_tables(pools, count, sum(query_lens), where)
+        table, slots = self._check_tables(block_table, slot_mapping, count, tokens, where)
+        others = self._pool_tables(pools, count, tokens, where)
         batch = TableBatch(ctypes.sizeof(TableBatch), count,
                            integers("query_lens", c_int32, query_lens),
                            integers("seq_lens", c_int32, seq_lens), table.address, table.shape[1],
@@ -150,8 +150,8 @@ class Plan(Handle):
         negative slot is not written, a length of 0 is no request. `pools`: as of
         `fill_tables`, arrays on the device. Raises InvalidArgument or Unsupported (functions that need lengths on the host); then nothing has changed.
         """
-        count, tokens = len(query_lens), sum(query_lens)
-        if len(seq_len_bounds) != count:
+        count, tokens = length_of("query_lens", query_lens), total("query_lens", query_lens)
+        if length_of("seq_len_bounds", seq_len_bounds) != count:
             raise InvalidArgument(f"seq_len_bounds: expected {count} lengths, "
                                   f"got {len(seq_len_bounds)}")
         table, slots = self._check_tables(block_table, slot_mapping, count, tokens)

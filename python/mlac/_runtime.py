@@ -152,6 +152,11 @@ class Engine(Handle):
             if not isinstance(given, kind):
                 raise InvalidArgument(f"{name}: expected a mlac.{kind.__name__}, got "
                                       f"{type(given).__name__}")
+        kinds = [kind["name"] for kind in package.info["kinds"]]
+        if kinds:
+            raise InvalidArgument(
+                f"the package's layers are of {len(kinds)} kinds ({', '.join(kinds)}): mlac.Layers "
+                "takes all of them, and mlac.Engine one of package.kinds")
         native = EngineOptions()
         library.mla_engine_options_init(byref(native))
         known = [name for name, *_ in EngineOptions._fields_[1:]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping
 from ctypes import c_char_p, c_int64, c_void_p
 from typing import Any
 
@@ -47,6 +48,8 @@ class Checkpoint(Handle):
 
 
 def _describe(name, array):
+    if not isinstance(name, str):
+        raise InvalidArgument(f"weights: expected names of type str, got {name!r}")
     view = _arrays.view(name, array)
     if view.is_cuda:
         raise InvalidArgument(f"weight '{name}': expected host memory, got CUDA")
@@ -59,6 +62,9 @@ def _describe(name, array):
 
 def bind(engine, weights, layer):
     """Engine.bind."""
+    if not isinstance(weights, Mapping):
+        raise InvalidArgument("weights: expected a mapping of names to arrays, got "
+                              f"{type(weights).__name__}")
     described = [_describe(name, array) for name, array in weights.items()]
     tensors = (Tensor * len(described))(*(tensor for tensor, _ in described))
     call("mla_engine_bind_tensors", engine._value, layer, tensors, len(tensors))

@@ -34,11 +34,12 @@ LAYERS = {
     "llama3-fp8": ("llama3_1_8b", {}, ("--tp=2", "--cache-format=fp8")),
     "qwen2": ("qwen2_5_7b", {}, ("--tp=2",)),
     "qwen3": ("qwen3_8b", {}, ("--tp=2",)),
-    "gemma2-window": ("gemma2_9b", {"sliding_window": 200}, ("--tp=4",)),
+    "gemma2-window": ("gemma2_9b", {"sliding_window": 200}, ("--tp=4", "--layer=0")),
     "gemma2-full": ("gemma2_9b", {}, ("--tp=4", "--layer=1", "--page-size=32")),
-    "gpt-oss-window": ("gpt_oss_20b", {}, ("--tp=2",)),
+    "gpt-oss-window": ("gpt_oss_20b", {}, ("--tp=2", "--layer=0")),
     "gpt-oss-full": ("gpt_oss_20b", {}, ("--tp=2", "--layer=1")),
-    "gpt-oss-fp8": ("gpt_oss_20b", {}, ("--tp=2", "--cache-format=fp8", "--page-size=16")),
+    "gpt-oss-fp8": ("gpt_oss_20b", {},
+                    ("--tp=2", "--layer=0", "--cache-format=fp8", "--page-size=16")),
     "mistral": ("mistral_7b", {"sliding_window": 300}, ("--tp=4",)),
 }
 # Decodes, few queries, both in a step; a batch that is cut into pieces; prompts that fill the machine.

@@ -23,7 +23,8 @@ except ImportError as error:
     raise unittest.SkipTest(f"not installed: {error.name}")
 
 COMPILE = os.environ["MLAC_COMPILE"]
-GROUPED = ["gemma2", "gpt_oss", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"]
+GROUPED = ["gemma2", "gpt_oss", "llama", "ministral", "ministral3", "mistral", "mixtral", "qwen2",
+           "qwen3", "qwen3_moe"]
 LATENT = ["axk1", "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa",
           "longcat_flash", "minicpm3", "mistral4", "youtu"]
 # Heads of 96, so that no type's default is what would be derived.
@@ -58,7 +59,9 @@ def full(kind, keys):
 
 def base(kind):
     layers = "num_layers" if kind == "longcat_flash" else "num_hidden_layers"
-    return full(kind, {**DIMS, layers: LAYERS})
+    # Ministral's class derives no width of heads.
+    width = {"head_dim": 96} if kind == "ministral" else {}
+    return full(kind, {**DIMS, **width, layers: LAYERS})
 
 
 def variants(keys):

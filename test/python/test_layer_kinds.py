@@ -154,8 +154,8 @@ class LayerKindsTest(unittest.TestCase):
 
     def test_what_is_wrong_is_named(self):
         device = mlac.Device("cpu")
-        with self.assertRaisesRegex(mlac.InvalidArgument, "layers are of 3 kinds .sliding_att.*"
-                                                          "mla_package_kind"):
+        with self.assertRaisesRegex(mlac.InvalidArgument, "layers are of 3 kinds .sliding_att.*: "
+                                                          "mlac.Layers takes all of them"):
             mlac.Engine(self.package, device)
         kind = self.package.kinds[1]
         with self.assertRaisesRegex(mlac.InvalidArgument, "layers that are alike"):
@@ -165,10 +165,55 @@ class LayerKindsTest(unittest.TestCase):
         served = self.serve()
         with self.assertRaisesRegex(mlac.InvalidArgument, "layer 4: .* 4 layers, from 0 to 3"):
             served.place(4)
+        plan = served.plan()
+        for sequences in (served.sequence(), [served.engines[0].sequence()]):
+            with self.assertRaisesRegex(mlac.InvalidArgument, "sequences: expected a list of what "
+                                                              r"mlac.Layers.sequence\(\) makes"):
+                plan.fill(sequences, [1])
+        with self.assertRaisesRegex(TypeError, r"query_lens\[0\]: expected an integer, got '4'"):
+            plan.fill([served.sequence()], ["4"])
         engine = served.engines[1]
         with self.assertRaisesRegex(mlac.NotFound, "attention 2 of the package's kind, which has "
                                                    "2 layers"):
             engine.bind_checkpoint(self.checkpoint, attention=1)
+
+    def test_layers_with_and_without_a_window_E7(self):
+        """Of groups of heads: each layer's numbers are those of its own package."""
+        config = {"model_type": "gemma2", "hidden_size": 32, "num_attention_heads": 2,
+                  "num_key_value_heads": 1, "head_dim": 16, "num_hidden_layers": 3,
+                  "max_position_embeddings": 512, "sliding_window": 8}
+
+        def compiled(name, *options):
+            return layers.compile_layer(config, self.folder.name, name, "--dtype=f32",
+                                        "--functions=prefill,decode", *options)
+
+        package = compiled("both")
+        self.assertEqual([(kind["name"], kind["layers"]) for kind in package.info["kinds"]],
+                         [("sliding_attention", [0, 2]), ("full_attention", [1])])
+        rng, device = np.random.default_rng(6), mlac.Device("cpu")
+        hidden = rng.standard_normal((40, 32)).astype(np.float32)
+        weights = {weight["name"]: rng.standard_normal(weight["shape"]).astype(np.float32)
+                   for weight in package.kinds[0].info["weights"]}
+        served = mlac.Layers(package, device, max_seq_len=64)
+        self.addCleanup(served.close)
+        outputs = []
+        for layer in range(3):
+            number, index = served.place(layer)
+            served.engines[number].bind(weights, index)
+            served.engines[number].prepare(index)
+        sequence, plan = served.sequence(), served.plan()
+        plan.fill([sequence], [40])
+        for layer in range(3):
+            alone = mlac.Engine(compiled(f"layer{layer}", f"--layer={layer}"), device, max_seq_len=64)
+            alone.bind(weights)
+            alone.prepare()
+            one = alone.plan()
+            one.fill([alone.sequence()], [40])
+            outputs.append(plan.run(hidden, layer=layer))
+            self.assertEqual(outputs[layer].tobytes(), one.run(hidden).tobytes())
+            alone.close()
+        self.assertGreater(np.abs(outputs[0] - outputs[1])[8:].max(), 1e-3)
+        np.testing.assert_allclose(outputs[0][:8], outputs[1][:8], rtol=1e-4, atol=1e-5)
 
     def test_a_checkpoint_of_fewer_layers(self):
         with tempfile.TemporaryDirectory() as name:

@@ -329,9 +329,19 @@ class RuntimeTest(unittest.TestCase):
                 (None, [1], "sequences: expected a list of mlac.Sequence, got None"),
                 ([sequence, 3], [1, 1], r"sequences\[1\]: expected a mlac.Sequence, got int"),
                 ([sequence], [1.5], r"query_lens\[0\]: expected an integer, got 1.5"),
+                ([sequence], None, "query_lens: expected a list of integers, got None"),
                 ([sequence], [None], r"query_lens\[0\]: expected an integer, got None")):
             with self.assertRaisesRegex((ValueError, TypeError), text):
                 self.plan.fill(sequences, lens)
+        for lens, keys, text in ((None, [1], "query_lens: expected a list of integers, got None"),
+                                 ([1], 1, "seq_lens: expected a list of integers, got 1"),
+                                 (["1"], [1], r"query_lens\[0\]: expected an integer, got '1'")):
+            with self.assertRaisesRegex((ValueError, TypeError), text):
+                self.plan.fill_tables(lens, keys, None, None)
+        for weights, text in (([1], "weights: expected a mapping of names to arrays, got list"),
+                              ({5: WEIGHT}, "weights: expected names of type str, got 5")):
+            with self.assertRaisesRegex(mlac.InvalidArgument, text):
+                self.engine.bind(weights)
         self.assertEqual(len(sequence), 0)
         with self.assertRaisesRegex(TypeError, "max_seq_len: expected an integer, got 'x'"):
             mlac.Engine(self.package, self.device, max_seq_len="x")
@@ -352,8 +362,14 @@ class RuntimeTest(unittest.TestCase):
         self.plan.run(hidden, output)
         with self.assertRaisesRegex(ValueError, "output: expected a writable"):
             self.plan.run(output, hidden)
-        with self.assertRaisesRegex(ValueError, "contiguous"):
+        with self.assertRaisesRegex(ValueError, "hidden: expected a contiguous row-major array, got "
+                                                fr"shape \[3, {HIDDEN}\] with strides of "
+                                                fr"\[{2 * HIDDEN}, 2\] elements"):
             self.plan.run(numpy.ones((3, 2 * HIDDEN), numpy.float32)[:, ::2])
+        # A step without tokens has arrays without rows, whose strides say nothing.
+        self.plan.fill([sequence], [0], function="prefill")
+        self.assertEqual(self.plan.run(numpy.empty((0, HIDDEN), numpy.float32)).shape, (0, HIDDEN))
+        self.plan.fill([sequence], [3], function="prefill")
         with self.assertRaisesRegex(ValueError, "hidden: expected dtype f32, got f16"):
             self.plan.run(hidden.astype(numpy.float16), output)
         with self.assertRaisesRegex(ValueError, "hidden: unsupported dtype float64, expected one of"):
@@ -380,6 +396,8 @@ class RuntimeTest(unittest.TestCase):
         output = self.plan.run(torch.ones(2, HIDDEN))
         self.assertEqual(output[1].tolist(), [2 * w + 2 for w in WEIGHT])
         self.engine.bind({"w": torch.tensor(WEIGHT.tolist(), dtype=torch.bfloat16)})
+        with self.assertRaisesRegex(ValueError, "^hidden: .*meta"):
+            self.plan.run(torch.ones(2, HIDDEN, device="meta"))
 
 
 @unittest.skipUnless(torch and torch.cuda.is_available(), "no torch with CUDA")

@@ -237,8 +237,9 @@ static EnumOption<LayerInputs> layerInputs(
                           "down itself")));
 static cl::opt<int64_t> layer("layer", cl::init(0), cl::value_desc("index"), cl::cat(modelCategory),
                               cl::desc("Which layer, of a model whose layers differ in kind "
-                                       "(DeepSeek-V4; default: a package has all kinds, what is "
-                                       "short of one the first layer)"));
+                                       "(DeepSeek-V4) or in their windows (gpt-oss; default: a "
+                                       "package has all kinds, what is short of one the first "
+                                       "layer)"));
 static cl::opt<bool>
     roundStates("round-states", cl::cat(modelCategory),
                 cl::desc("Round what tokens contribute to entries to the activations' type, as "

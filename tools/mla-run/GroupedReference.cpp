@@ -22,8 +22,9 @@ using nlohmann::json;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Which layers have `sliding_window`; of Even and Late ones `layer_types` says it, if it is there.
-enum class Windows { None, All, Even, Late };
+/// Which layers have `sliding_window`; of Listed (else all), Even and Late ones `layer_types` says
+/// it, if it is there.
+enum class Windows { None, All, Listed, Even, Late };
 
 /// What transformers' class of the type does beyond its keys.
 struct Traits {
@@ -40,6 +41,8 @@ constexpr Traits kTraits[] = {
     {.type = "gemma2", .windows = Windows::Even, .window = 4096, .hasSoftcap = true},
     {.type = "gpt_oss", .windows = Windows::Even, .window = 128, .hasSinks = true},
     {.type = "llama"},
+    {.type = "ministral", .windows = Windows::Listed, .window = 4096, .hasNoBias = true},
+    {.type = "ministral3", .windows = Windows::All, .hasNoBias = true},
     {.type = "mistral", .windows = Windows::All, .window = 4096, .hasNoBias = true},
     {.type = "mixtral", .windows = Windows::All, .hasNoBias = true},
     {.type = "qwen2",
@@ -78,6 +81,8 @@ static bool isWindowed(const json &config, Windows windows, int64_t layer) {
     return windows == Windows::All;
   if (config.contains("layer_types") && config["layer_types"].is_array())
     return config["layer_types"].at(layer) == "sliding_attention";
+  if (windows == Windows::Listed)
+    return true;
   return windows == Windows::Even ? layer % 2 == 0
                                   : layer >= readNumber<int64_t>(config, "max_window_layers", 28);
 }

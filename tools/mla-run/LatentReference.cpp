@@ -31,7 +31,7 @@ static void readRope(LatentSpec &spec, const json &config, int64_t longestSequen
   spec.rotation = readRotation(config, spec.rope, longestSequence, {"default", "longrope", "yarn"});
   spec.rotation.isInterleaved = config.value("rope_interleave", type != "minicpm3");
   json keys = readRopeKeys(config);
-  if (keys.value("rope_type", keys.value("type", "")) == "yarn") {
+  if (readRopeKind(keys) == "yarn") {
     double allDim = yarnTemperature(keys.at("factor"), keys.value("mscale_all_dim", 0.0));
     spec.softmaxScale *= allDim * allDim;
   }

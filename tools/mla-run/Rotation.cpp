@@ -100,6 +100,11 @@ json mlac::run::readRopeKeys(const json &config) {
   return json::object();
 }
 
+std::string mlac::run::readRopeKind(const json &keys) {
+  std::string kind = keys.value("rope_type", keys.value("type", std::string("default")));
+  return kind == "deepseek_yarn" ? "yarn" : kind;
+}
+
 static std::string list(const std::set<std::string> &names) {
   std::string text;
   for (const std::string &name : names)
@@ -112,7 +117,7 @@ Rotation mlac::run::readRotation(const json &config, int64_t width, int64_t long
   Rotation rotation;
   json keys = readRopeKeys(config);
   double theta = keys.value("rope_theta", config.value("rope_theta", 10000.0));
-  std::string kind = keys.value("rope_type", keys.value("type", std::string("default")));
+  std::string kind = readRopeKind(keys);
   if (known.count(kind) == 0)
     throw std::runtime_error("the reference knows rope types " + list(known) + ", got '" + kind +
                              "'");

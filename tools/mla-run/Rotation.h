@@ -35,6 +35,9 @@ struct Rotation {
 /// The keys of rope, wherever they stand.
 nlohmann::json readRopeKeys(const nlohmann::json &config);
 
+/// Its type, as transformers names it.
+std::string readRopeKind(const nlohmann::json &keys);
+
 /// YaRN's attention temperature g(scale, mscale).
 double yarnTemperature(double scale, double mscale);
 

@@ -92,9 +92,23 @@ std::string Session::describe() const {
          (deviceInfo.at("kind") == "cpu" ? " threads)" : " multiprocessors)");
 }
 
+/// Keys that are null are absent, as mla-compile reads them; but no window is not a type's own.
+static void dropNulls(json &object) {
+  for (auto it = object.begin(); it != object.end();) {
+    if (it->is_null() && it.key() != "sliding_window") {
+      it = object.erase(it);
+      continue;
+    }
+    if (it->is_object())
+      dropNulls(*it);
+    ++it;
+  }
+}
+
 json Session::modelConfig() const {
   const json &text = info.at("model").at("config");
   json config = text.is_string() ? json::parse(text.get<std::string>()) : text;
+  dropNulls(config);
   config["model_type"] = info.at("model").at("model_type"); // what it was read as (--like)
   return config;
 }

@@ -9,6 +9,7 @@
 #include "Configs.h"
 
 #include "mla/Import/CheckpointTensors.h"
+#include "mla/Import/LayerKinds.h"
 #include "mla/Import/RopeTable.h"
 
 #include <cmath>
@@ -157,6 +158,14 @@ TEST(GroupedConfig, WindowsOfLayers) {
   EXPECT_EQ(getWindow(mistral, 31), 4096);
   mistral["sliding_window"] = nullptr;
   EXPECT_EQ(getWindow(mistral, 0), 0);
+  // Of ministral those of the list, all without one.
+  json ministral = {{"model_type", "ministral"}, {"sliding_window", 64}};
+  EXPECT_EQ(getWindow(ministral, 31), 64);
+  ministral["layer_types"] = json::array();
+  for (int i = 0; i < 32; ++i)
+    ministral["layer_types"].push_back(i % 4 == 0 ? "full_attention" : "sliding_attention");
+  EXPECT_EQ(getWindow(ministral, 4), 0);
+  EXPECT_EQ(getWindow(ministral, 31), 64);
   json qwen = {{"model_type", "qwen2"}, {"sliding_window", 64}, {"max_window_layers", 28}};
   EXPECT_EQ(getWindow(qwen, 31), 0); // not used
   qwen["use_sliding_window"] = true;
@@ -187,20 +196,67 @@ TEST(GroupedConfig, WindowsOfLayers) {
 
 TEST(GroupedConfig, WindowsWithoutTheirKeys) {
   const std::tuple<const char *, int64_t, int64_t> kFirstAndLast[] = {
-      {"mistral", 4096, 4096},   {"mixtral", 0, 0},   {"qwen2", 0, 4096}, {"qwen3", 0, 4096},
-      {"qwen3_moe", 4096, 4096}, {"gemma2", 4096, 0}, {"gpt_oss", 128, 0}};
+      {"mistral", 4096, 4096}, {"mixtral", 0, 0},         {"qwen2", 0, 4096},
+      {"qwen3", 0, 4096},      {"qwen3_moe", 4096, 4096}, {"gemma2", 4096, 0},
+      {"gpt_oss", 128, 0},     {"ministral", 4096, 4096}, {"ministral3", 0, 0}};
   for (auto [type, first, last] : kFirstAndLast) {
     json config = {{"model_type", type}, {"use_sliding_window", true}};
     EXPECT_EQ(getWindow(config, 0), first) << type;
     EXPECT_EQ(getWindow(config, 31), last) << type;
   }
   // Null is no window, which layers that slide by their type cannot do.
-  for (const char *type : {"mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"})
+  for (const char *type :
+       {"ministral", "ministral3", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"})
     EXPECT_EQ(
         getWindow({{"model_type", type}, {"use_sliding_window", true}, {"sliding_window", nullptr}},
                   31),
         0)
         << type;
+}
+
+/// The kinds and the layers of each.
+std::string listKinds(const json &config) {
+  llvm::Expected<std::vector<LayerKind>> kinds = listLayerKinds(config.dump(), {});
+  if (!kinds)
+    return llvm::toString(kinds.takeError());
+  std::string text;
+  for (const LayerKind &kind : *kinds) {
+    text += kind.name;
+    for (int64_t layer : kind.layers)
+      text += " " + std::to_string(layer);
+    text += ";";
+  }
+  return text;
+}
+
+// A package of the first layer's kind alone would be wrong of the others.
+TEST(GroupedConfig, LayersWithAndWithoutAWindowAreOfTwoKinds) {
+  json four = {{"num_hidden_layers", 4}, {"sliding_window", 64}};
+  auto list = [&](const json &changes) {
+    json config = makeConfig(four);
+    config.update(changes);
+    return listKinds(config);
+  };
+  EXPECT_EQ(list({{"model_type", "gemma2"}}), "sliding_attention 0 2;full_attention 1 3;");
+  EXPECT_EQ(list({{"model_type", "qwen2"}, {"use_sliding_window", true}, {"max_window_layers", 3}}),
+            "full_attention 0 1 2;sliding_attention 3;");
+  EXPECT_EQ(list({{"model_type", "mistral"}}), "sliding_attention 0 1 2 3;");
+  EXPECT_EQ(list(json::object()), "full_attention 0 1 2 3;");
+  // Of every layer, not only of the first, something may be wrong.
+  EXPECT_NE(list({{"model_type", "gemma2"},
+                  {"layer_types", {"full_attention", "sliding_attention", "full_attention"}}})
+                .find("expected a list with an element for each of num_hidden_layers"),
+            std::string::npos);
+}
+
+TEST(GroupedConfig, SequencesEndWhereMinistral3ScalesQueries) {
+  json config = makeConfig({{"model_type", "ministral3"}});
+  EXPECT_EQ(getSupportedLength(parse(config)), 131072); // llama3's rope has no such key
+  config["rope_scaling"]["llama_4_scaling_beta"] = 0.1;
+  EXPECT_EQ(getSupportedLength(parse(config)), 8192);
+  config.erase("rope_scaling");
+  config.erase("rope_theta");
+  EXPECT_EQ(getSupportedLength(parse(config)), 16384); // its default
 }
 
 TEST(GroupedConfig, ScoresOfGemma2) {
@@ -284,7 +340,7 @@ TEST(GroupedConfig, KeysThatAFileLacksHaveTheTypesDefaults_E7) {
 }
 
 TEST(GroupedConfig, MistralsProjectionsHaveNoBiasWhateverItsKeysSay_E7) {
-  for (const char *type : {"mistral", "mixtral"})
+  for (const char *type : {"ministral", "ministral3", "mistral", "mixtral"})
     EXPECT_EQ(getNames(parse(makeConfig({{"model_type", type}, {"attention_bias", true}}))),
               "q_proj.weight k_proj.weight v_proj.weight o_proj.weight ");
 }
@@ -338,6 +394,9 @@ TEST(GroupedConfigError, NamesKeysAndLimits) {
                 .find("num_key_value_heads = 8: expected a multiple of the tensor-parallel "
                       "degree 16"),
             std::string::npos);
+  // No layer is out of none.
+  EXPECT_EQ(getErrors(makeConfig({{"num_hidden_layers", nullptr}})),
+            "num_hidden_layers is missing: expected an integer from 1 to 1048576");
   EXPECT_NE(getErrors(makeConfig(), {.layer = 32}).find("--layer=32, expected 0 to 31"),
             std::string::npos);
 }

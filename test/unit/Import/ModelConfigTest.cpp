@@ -139,6 +139,23 @@ TEST(ModelConfig, SequencesEndWhereQueriesAreScaled) {
   EXPECT_EQ(getSupportedLength(parseOrFail(config.dump())), 1048576);
   config["rope_parameters"].erase("llama_4_scaling_beta");
   EXPECT_EQ(getSupportedLength(parseOrFail(config.dump())), 1048576);
+  // vLLM's configuration of Mistral Large 3.
+  config = readConfigJson("deepseek_v3");
+  config["llama_4_scaling"] = {{"original_max_position_embeddings", 8192}, {"beta", 0.1}};
+  EXPECT_EQ(getSupportedLength(parseOrFail(config.dump())), 8192);
+  config["llama_4_scaling"].erase("original_max_position_embeddings");
+  EXPECT_EQ(errorOf(config.dump()), "llama_4_scaling.original_max_position_embeddings is missing: "
+                                    "expected an integer from 1 to 2147483647");
+}
+
+TEST(ModelConfig, DeepseekYarnIsYarn) {
+  json config = readConfigJson("deepseek_v3");
+  RopeParams yarn = parseOrFail(config.dump()).rope;
+  config["rope_scaling"]["type"] = "deepseek_yarn";
+  ModelConfig other = parseOrFail(config.dump());
+  EXPECT_EQ(other.rope.kind, RopeKind::Yarn);
+  EXPECT_EQ(other.rope.factor, yarn.factor);
+  EXPECT_EQ(other.softmaxScale(), loadConfig("deepseek_v3").softmaxScale());
 }
 
 TEST(ModelConfig, IndexerOfSparseModels) {
@@ -353,8 +370,8 @@ TEST(ModelConfigError, UnknownModelTypeListsTheKnownOnes) {
   const std::string known =
       "\n  axk1, deepseek_v2, deepseek_v3, deepseek_v32, deepseek_v4, gemma2,"
       "\n  glm4_moe_lite, glm_moe_dsa, gpt_oss, kimi_k2, kimi_linear, llama,"
-      "\n  longcat_flash, minicpm3, mistral, mistral4, mixtral, qwen2, qwen3, qwen3_moe,"
-      "\n  youtu";
+      "\n  longcat_flash, minicpm3, ministral, ministral3, mistral, mistral4, mixtral,"
+      "\n  qwen2, qwen3, qwen3_moe, youtu";
   const std::string hint = " --like=TYPE reads it as one that is:" + known;
   EXPECT_EQ(errorWith({{"model_type", "bert"}}), "model_type = \"bert\": it is not known;" + hint);
   // Another version is another model.

@@ -20,7 +20,7 @@ TEST(ModelConfigParts, TheLanguageModelOfALargerOneIsRead) {
   const json quantization = {
       {"quant_method", "fp8"}, {"fmt", "e4m3"}, {"weight_block_size", {128, 128}}};
   config["quantization_config"] = quantization;
-  for (const char *key : {"text_config", "language_config"}) {
+  for (const char *key : {"text_config", "language_config", "llm_config"}) {
     json whole = {{"model_type", "kimi_vl"}, {"vision_config", json::object()}, {key, config}};
     llvm::Expected<ModelConfig> model = parseModelConfig(whole.dump());
     ASSERT_TRUE(static_cast<bool>(model)) << llvm::toString(model.takeError());
@@ -73,6 +73,34 @@ TEST(ModelConfigLike, AnUnknownTypeIsReadAsAKnownOne) {
   EXPECT_NE(known.find("it is known, --like=minicpm3 is for others"), std::string::npos) << known;
 }
 
+// DeepSeek-VL2 tiny's, whose refusal says so.
+TEST(ModelConfigLike, AKnownTypeWithoutItsLatentsIsReadAsOneOfHeads) {
+  json config = {{"model_type", "deepseek_v2"},
+                 {"use_mla", false},
+                 {"hidden_size", 1280},
+                 {"num_hidden_layers", 12},
+                 {"num_attention_heads", 10},
+                 {"num_key_value_heads", 10},
+                 {"kv_lora_rank", nullptr},
+                 {"q_lora_rank", nullptr},
+                 {"qk_nope_head_dim", 0},
+                 {"qk_rope_head_dim", 0},
+                 {"v_head_dim", 0},
+                 {"max_position_embeddings", 4096}};
+  ConfigOptions options;
+  options.like = "llama";
+  ModelConfig model = parseOrFail(config.dump(), options);
+  EXPECT_EQ(model.modelType, "llama");
+  EXPECT_EQ(model.vHeadDim, 128);
+  options.like = "minicpm3"; // has latents, too
+  EXPECT_EQ(errorOf(config.dump(), options),
+            "model_type = \"deepseek_v2\": it is known, --like=minicpm3 is for others");
+  options.like = "llama";
+  config["use_mla"] = true;
+  EXPECT_EQ(errorOf(config.dump(), options),
+            "model_type = \"deepseek_v2\": it is known, --like=llama is for others");
+}
+
 /// The errors of a configuration of an unknown type with other keys, read as one of `like`.
 std::string readLike(const char *like, const char *base, const json &changes) {
   json config = readConfigJson(base);
@@ -119,9 +147,26 @@ TEST(ModelConfigLike, A42_KeysOfOtherAttentionAreErrors) {
                      {{"sliding_window", 8}, {"layer_types", {"full_attention"}}}),
             "layer_types = [\"full_attention\"]: layer 0 is full_attention, and all layers of such "
             "models have a window of 8, expected sliding_attention or no list");
+  EXPECT_EQ(
+      readLike("mistral", "mistral_7b", {{"sliding_window", 8}, {"use_sliding_window", false}}),
+      "use_sliding_window = false: layers of mistral have windows whatever it says, expected "
+      "sliding_window to be null, or true");
   EXPECT_EQ(readLike("deepseek_v3", "deepseek_v3", {{"attn_output_gate", true}}),
             "attn_output_gate = true: a gate of the output: that is not what layers of deepseek_v3 "
             "have, expected null");
+}
+
+// Classes of transformers that differ in what no key says.
+TEST(ModelConfigLike, A42_TypesOfOtherAttentionAreErrors) {
+  auto qwen = [](const json &changes) { return readLike("qwen2", "qwen2_5_7b", changes); };
+  EXPECT_EQ(qwen({{"model_type", "glm4"}}),
+            "rope_interleave is missing: layers of glm4 rotate pairs of neighbours, which no key "
+            "of their class says, expected true");
+  EXPECT_EQ(qwen({{"model_type", "glm4"}, {"rope_interleave", true}}), "");
+  EXPECT_EQ(readLike("mistral", "mistral_7b", {{"model_type", "cohere2"}}),
+            "model_type = \"cohere2\": layers without a window rotate nothing, which layers of "
+            "mistral do not (mlac.cached takes such a model's graph)");
+  EXPECT_EQ(readLike("llama", "llama3_1_8b", {{"model_type", nullptr}}), "");
 }
 
 TEST(ModelConfigLike, A42_KeysThatSayTheSame) {
@@ -141,6 +186,10 @@ TEST(ModelConfigLike, A42_KeysThatSayTheSame) {
   EXPECT_EQ(readLike("mistral", "mistral_7b",
                      {{"sliding_window", 8}, {"layer_types", {"sliding_attention"}}}),
             "");
+  EXPECT_EQ(readLike("mistral", "mistral_7b",
+                     {{"sliding_window", nullptr}, {"use_sliding_window", false}}),
+            "");
+  EXPECT_EQ(readLike("qwen2", "qwen2_5_7b", {{"use_sliding_window", false}}), "");
   EXPECT_EQ(readLike("qwen3", "qwen3_8b", {{"use_qk_norm", true}}), "");
   EXPECT_EQ(readLike("qwen2", "qwen2_5_7b", {{"qkv_bias", true}}), "");
   EXPECT_EQ(readLike("deepseek_v3", "deepseek_v3", {{"use_qk_norm", true}}), "");
