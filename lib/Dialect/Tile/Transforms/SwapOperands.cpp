@@ -73,7 +73,8 @@ static std::string checkAttend(AttendOp attend) {
     if (!query.getDefiningOp<LoadOp>() ||
         !query.hasNUses(static_cast<unsigned>(findSources(attend).size())))
       return "a query is more than a loaded tile";
-  return "";
+  // It is dead as soon as it is a loop.
+  return attend->use_empty() ? "nothing uses its attention" : "";
 }
 
 /// Shapes of tiles that are swapped.

@@ -276,3 +276,18 @@ tile.kernel @stored_between(%q: memref<?xbf16>, %list: memref<?xi32>, %out: memr
       {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
   tile.return
 }
+
+// -----
+
+!row = memref<?x64xbf16, strided<[64, 1]>>
+!list = memref<?xi32, strided<[1], offset: ?>>
+// expected-remark @below {{operands not swapped: nothing uses its attention}}
+tile.kernel @unused(%q: memref<?xbf16>, %list: memref<?xi32>, %n: index) attributes {tile.max_rows = 8 : i64} {
+  %c0 = arith.constant 0 : index
+  %qv = memref.reinterpret_cast %q to offset: [0], sizes: [%n, 64], strides: [64, 1] : memref<?xbf16> to !row
+  %nl = memref.reinterpret_cast %list to offset: [%n], sizes: [%n], strides: [1] : memref<?xi32> to !list
+  %query = tile.load %qv[%c0, %c0] : !row -> tensor<64x64xbf16>
+  %r, %s, %o = tile.attend queries(%query : tensor<64x64xbf16>) keys(%qv : !row) rows(%nl : !list)
+      range %c0 to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  tile.return
+}
