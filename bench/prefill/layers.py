@@ -87,7 +87,7 @@ class Spec:
                                query=query, keys=keys)
 
 
-# DeepSeek-V2/V3 whole and one rank of eight, which are timed; the others over chunks only.
+# DeepSeek-V2/V3 whole and one rank of eight, which are timed; the others with few tokens only.
 TIMED = {heads: Spec(heads, 128, 64, 128) for heads in (128, 16, 8, 20, 40)}
 # What other models and odd widths ask of the schedule.
 CHECKED = (Spec(16, 128, 64, 128), Spec(40, 64, 32, 64), Spec(8, 256, 0, 256), Spec(8, 128, 0, 128),
