@@ -251,8 +251,7 @@ bool Emulator::runArith(Operation *op, const Mask &mask) {
       .Case<arith::SubIOp>([&](auto) { return apply([](auto a, auto b) { return a - b; }); })
       .Case<arith::MulIOp>([&](auto) { return apply([](auto a, auto b) { return a * b; }); })
       .Case<arith::DivUIOp>([&](auto) { return apply([](auto a, auto b) { return a / b; }); })
-      .Case<arith::CeilDivUIOp>(
-          [&](auto) { return apply([](auto a, auto b) { return a / b + (a % b != 0 ? 1 : 0); }); })
+      .Case<arith::CeilDivUIOp>([&](auto) { return apply(llvm::divideCeil<uint64_t, uint64_t>); })
       .Case<arith::RemUIOp>([&](auto) { return apply([](auto a, auto b) { return a % b; }); })
       .Case<arith::DivSIOp>(
           [&](auto) { return apply([&](auto a, auto b) { return ext(a) / ext(b); }); })
