@@ -19,8 +19,16 @@ using namespace mlac;
 
 /// Tiles are whole panels of shared memory (TMA stores them), and as wide as one wgmma at
 /// most. A tail's divide them.
-static constexpr ProductTiles kTiles[] = {{256, 128}, {256, 64}, {256, 0}, {192, 64},
-                                          {192, 0},   {128, 64}, {128, 0}, {64, 0}};
+static constexpr ProductTiles kTiles[] = {{256, 128},
+                                          {256, 64},
+                                          {256, 0},
+                                          {192, 64},
+                                          {192, 0},
+                                          {128, 64},
+                                          {128, 0},
+                                          {64, 0},
+                                          {128, 64, kMostCodedRows},
+                                          {128, 0, kMostCodedRows}};
 
 static constexpr int64_t kElementBytes = 2;
 
@@ -39,28 +47,28 @@ static double getTensorRate(const ProductShape &shape, const SmDescription &sm) 
 }
 
 /// Threads write a tile, the copy engine reads it.
-static double predictStoreCycles(int64_t columns, const SmDescription &sm) {
-  auto area = static_cast<double>(kProductTileRows * columns);
+static double predictStoreCycles(int64_t rows, int64_t columns, const SmDescription &sm) {
+  auto area = static_cast<double>(rows * columns);
   return 2 * area * kElementBytes / sm.sharedBytesPerClock + 2 * sm.handoverCycles;
 }
 
-static double predictTileCycles(const ProductShape &shape, int64_t columns,
+static double predictTileCycles(const ProductShape &shape, int64_t rows, int64_t columns,
                                 const SmDescription &sm) {
   auto steps = static_cast<double>(llvm::divideCeil(shape.depth, kProductDepth));
-  auto area = static_cast<double>(kProductTileRows * columns);
+  auto area = static_cast<double>(rows * columns);
   double tensor = 2 * area * kProductDepth / getTensorRate(shape, sm);
-  auto bytes = kProductTileRows * getActivationBytes(shape) + columns * getWeightBytes(shape);
+  auto bytes = rows * getActivationBytes(shape) + columns * getWeightBytes(shape);
   double load = static_cast<double>(bytes * kProductDepth) / sm.l2BytesPerClock;
-  return steps * std::max(tensor, load) + predictStoreCycles(columns, sm);
+  return steps * std::max(tensor, load) + predictStoreCycles(rows, columns, sm);
 }
 
 double mlac::predictProductCycles(const ProductShape &shape, int64_t rows,
                                   const ProductTiles &tiles, const TargetDescription &target) {
-  auto count = static_cast<int64_t>(llvm::divideCeil(rows, kProductTileRows) *
+  auto count = static_cast<int64_t>(llvm::divideCeil(rows, tiles.rows) *
                                     llvm::divideCeil(shape.columns, tiles.columns)) *
                shape.batch;
   int64_t turns = count / target.numSms, rest = count % target.numSms;
-  double tile = predictTileCycles(shape, tiles.columns, target.sm);
+  double tile = predictTileCycles(shape, tiles.rows, tiles.columns, target.sm);
   double cycles = static_cast<double>(turns) * tile + target.sm.loadLatencyCycles;
   if (rest == 0)
     return cycles;
@@ -68,14 +76,14 @@ double mlac::predictProductCycles(const ProductShape &shape, int64_t rows,
     return cycles + tile;
   // The tail is a launch of its own.
   double launch = turns == 0 ? 0 : target.sm.loadLatencyCycles;
-  return cycles + launch + predictTileCycles(shape, tiles.tailColumns, target.sm);
+  return cycles + launch + predictTileCycles(shape, tiles.rows, tiles.tailColumns, target.sm);
 }
 
 /// The least time, as multiples of the best tiles' for each number of rows.
 ProductTiles mlac::chooseProductTiles(const ProductShape &shape, const TargetDescription &target) {
   auto predict = [&](int64_t rows, const ProductTiles &tiles) {
     // No tile reaches from one part of a batch into the next.
-    bool fits = tiles.columns <= shape.mostColumns &&
+    bool fits = tiles.columns <= shape.mostColumns && tiles.rows <= shape.mostRows &&
                 (shape.batch == 1 || shape.columns % tiles.columns == 0);
     return fits ? predictProductCycles(shape, rows, tiles, target)
                 : std::numeric_limits<double>::infinity();

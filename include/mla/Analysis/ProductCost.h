@@ -43,16 +43,23 @@ enum class ProductOperands { Values, CodedWeights, Codes };
 /// registers of twice as many, and of a block that has one scale.
 inline constexpr int64_t kMostCodedColumns = 128;
 
+/// Rows of a tile of codes, where a consumer's two sums and a step's product are no wider than
+/// that: they take 3/4 of what two tiles of 128 rows copy from the L2 cache.
+inline constexpr int64_t kMostCodedRows = 256;
+
 /// [rows, depth] times [depth, columns], `batch` times.
 struct ProductShape {
   int64_t columns = 0, depth = 0, batch = 1;
   ProductOperands operands = ProductOperands::Values;
-  int64_t mostColumns = 256; ///< of a tile
+  int64_t mostColumns = 256;           ///< of a tile
+  int64_t mostRows = kProductTileRows; ///< of a tile
 };
 
-/// Columns of the tiles, and of those that replace them in the last turn (0: none).
+/// Columns of the tiles, and of those that replace them in the last turn (0: none), which have as
+/// many rows.
 struct ProductTiles {
   int64_t columns = 0, tailColumns = 0;
+  int64_t rows = kProductTileRows;
 };
 
 /// Clocks of the product with these tiles.

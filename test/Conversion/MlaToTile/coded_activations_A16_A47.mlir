@@ -120,3 +120,36 @@ func.func @rows(%x: tensor<?x512xbf16> {mla.input = "x"}, %c: tensor<128x512xf8E
   %y = mla.project %xc, %w : tensor<?x512xbf16>, tensor<128x512xbf16> -> tensor<?x128xbf16>
   return %y : tensor<?x128xbf16>
 }
+
+// -----
+
+// Many rows of a deep product: tiles of 256 rows, whose scales lie in blocks of 64 rows, group by group. The last tile
+// begins where it ends with the rows' last block.
+
+// CHECK-LABEL: tile.plan @deep
+// CHECK: %[[IS_FEW:.*]] = arith.cmpi {{.*}}, %c384
+// CHECK: tile.launch @linear_coded_8192x4096_tile_128x{{64|128}}
+// CHECK: tile.launch @scale_blocks_32
+// CHECK: tile.launch @linear_coded_8192x4096_tile_256x128
+// CHECK-LABEL: tile.kernel @scale_blocks_32
+// CHECK-DAG: %[[GROUP:.*]] = arith.muli %{{.*}}, %c16
+// CHECK-DAG: %[[INTO:.*]] = memref.reinterpret_cast %arg1 {{.*}} sizes: [32, 64], strides: [64, 1]
+// CHECK: %[[SCALES:.*]] = tile.load %{{.*}} : memref<?x32xf32, strided<[32, 1]>> -> tensor<64x16xf32>
+// CHECK: tile.store %[[SCALES]], %[[INTO]][%[[GROUP]], %c0] transposed
+// CHECK-LABEL: tile.kernel @linear_coded_8192x4096_tile_256x128
+// CHECK: arith.minsi
+// CHECK: %[[ROW:.*]] = arith.maxsi
+// CHECK: scf.for %[[K:.*]] = %c0 to %c4096 step %c128
+// CHECK-COUNT-4: tile.load {{.*}} -> tensor<64x128xf8E4M3FN>
+// CHECK: memref.reinterpret_cast %{{.*}} to offset: [%{{.*}}], sizes: [64], strides: [1]
+// CHECK-NEXT: tile.load %{{.*}} : memref<64xf32, {{.*}} -> tensor<64xf32>
+//
+// CPU-LABEL: tile.plan @deep
+// CPU-NOT: scale_blocks
+func.func @deep(%x: tensor<?x4096xbf16> {mla.input = "x"}, %c: tensor<8192x4096xf8E4M3FN> {mla.weight = "w.weight"},
+                %s: tensor<64x32xf32> {mla.weight = "w.weight_scale_inv"}) -> (tensor<?x8192xbf16> {mla.output = "y"}) {
+  %w = mla.scaled_weight %c, %s block [128, 128] : tensor<8192x4096xf8E4M3FN>, tensor<64x32xf32> -> tensor<8192x4096xbf16>
+  %xc = mla.coded_rows %x group 128 : tensor<?x4096xbf16>
+  %y = mla.project %xc, %w : tensor<?x4096xbf16>, tensor<8192x4096xbf16> -> tensor<?x8192xbf16>
+  return %y : tensor<?x8192xbf16>
+}

@@ -59,6 +59,9 @@ struct CodeScales {
   mlir::Value buffer;
   int64_t rows, columns;
   int64_t matrixRows, matrixColumns;
+  /// Rows of a block, whose scales of one group lie together: row r and group g have theirs at
+  /// (r / blockRows * countAcross() + g) * blockRows + r % blockRows. 0: row by row.
+  int64_t blockRows = 0;
 
   /// Scales beside each other, across the matrix.
   int64_t countAcross() const {

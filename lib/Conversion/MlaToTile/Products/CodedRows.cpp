@@ -12,6 +12,7 @@
 #include "Rows/Codes.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace mlac::mla_to_tile;
@@ -48,6 +49,33 @@ TensorRef mlac::mla_to_tile::makeCodedRows(StepLowering &step, ArrayRef<OpFoldRe
   TensorRef scales = step.workspace({rows, size(width / group)}, step.plan().getF32Type());
   codes.scales = CodeScales{scales.buffer, /*rows=*/1, group, ShapedType::kDynamic, width};
   return codes;
+}
+
+CodeScales mlac::mla_to_tile::emitScaleBlocks(StepLowering &step, const Product &product,
+                                              int64_t tileRows) {
+  constexpr int64_t blockRows = SwappedTile::kColumns, tileGroups = kWidthMultiple;
+  CodeScales scales = *product.lhs.scales;
+  int64_t across = scales.countAcross();
+  Value blocks =
+      step.multiply(step.ceilDiv(product.rows, tileRows), llvm::divideCeil(tileRows, blockRows));
+  TensorRef to =
+      step.workspace({step.multiply(blocks, across), step.plan().getIndexAttr(blockRows)},
+                     step.plan().getF32Type());
+  auto write = [&](KernelBuilder &b, ValueRange args) {
+    Value block = b.programId(0), group = b.mul(b.programId(1), tileGroups);
+    Value from = b.view(args[0], b.fixed(0), {args[2], b.fixed(across)},
+                        {b.fixed(across), b.fixed(1)}),
+          into = b.view(args[1], b.extent(b.mul(block, across * blockRows)),
+                        {b.fixed(across), b.fixed(blockRows)}, {b.fixed(blockRows), b.fixed(1)});
+    Value tile = b.load(from, {b.mul(block, blockRows), group}, {blockRows, tileGroups});
+    tile::StoreOp::create(b, tile, into, ValueRange{group, b.index(0)}, /*transposed=*/true);
+  };
+  step.launch(llvm::formatv("scale_blocks_{0}", across).str(),
+              {blocks, step.constant(llvm::divideCeil(across, tileGroups)), step.constant(1)},
+              {scales.buffer, to.buffer, product.rows}, write, step.chained());
+  scales.buffer = to.buffer;
+  scales.blockRows = blockRows;
+  return scales;
 }
 
 LogicalResult mlac::mla_to_tile::checkReadByProducts(Operation *op, Value rows) {

@@ -25,6 +25,11 @@ namespace mlac::mla_to_tile {
 TensorRef makeCodedRows(StepLowering &step, llvm::ArrayRef<mlir::OpFoldResult> sizes,
                         int64_t group);
 
+/// Launches a copy of the scales of `product`'s rows in blocks of 64 rows (CodeScales::blockRows),
+/// from which a product's producer copies those of a step of the depth at once; zeros for the rows
+/// that whole tiles of `tileRows` have besides.
+CodeScales emitScaleBlocks(StepLowering &step, const Product &product, int64_t tileRows);
+
 /// Fails with what is expected where something else than products of `op`'s `rows` reads them.
 mlir::LogicalResult checkReadByProducts(mlir::Operation *op, mlir::Value rows);
 /// The same where `op`'s product has codes for activations and cannot be computed.

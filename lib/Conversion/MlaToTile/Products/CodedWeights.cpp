@@ -169,6 +169,22 @@ Value ScaleTiles::tile(KernelBuilder &b, Value column, Value k, Value sum) const
   return isa<RankedTensorType>(result.getType()) ? result : b.splat(result, shape);
 }
 
+/// The scales of `count` tokens from `row` on.
+Value ScaleTiles::loadTokens(KernelBuilder &b, Value row, Value group, int64_t count) const {
+  int64_t across = rowScales->countAcross(), blockRows = rowScales->blockRows;
+  if (blockRows == 0) {
+    // Columns first, there are scales for all of a tile's columns (makeCodedRows), whatever they
+    // are behind the tokens: no column there is stored.
+    Value view = b.view(rowBuffer, b.extent(group), {weightsAreRows ? b.fixed(count) : tokens},
+                        {b.fixed(across)});
+    return b.load(view, row, {count});
+  }
+  Value block = b.mul(b.divNarrow(row, b.index(blockRows)), across);
+  Value view = b.view(rowBuffer, b.extent(b.mul(b.add(block, group), blockRows)),
+                      {b.fixed(blockRows)}, {b.fixed(1)});
+  return b.load(view, b.index(0), {count});
+}
+
 /// What the sum of a block of the depth is multiplied by: its tokens' scales, where activations
 /// have them, times that of the weight's block; one of a whole row of the weight comes behind the
 /// sum.
@@ -183,11 +199,7 @@ Value ScaleTiles::factor(KernelBuilder &b, const Place &at, Value sum) const {
   Value group = b.divNarrow(at.k, b.index(rowScales->columns));
   if (batchGroup)
     group = b.add(group, batchGroup);
-  // Columns first, there are scales for all of a tile's columns (makeCodedRows), whatever they are
-  // behind the tokens: no column there is stored.
-  Value view = b.view(rowBuffer, b.extent(group), {weightsAreRows ? b.fixed(count) : tokens},
-                      {b.fixed(rowScales->countAcross())});
-  Value ofTokens = b.load(view, at.row, {count});
+  Value ofTokens = loadTokens(b, at.row, group, count);
   if (hasScalesOfRows() && isOfBlocks())
     return b.mulf(repeat(ofTokens), tile(b, at.column, at.k, sum));
   if (!hasScalesOfRows()) {

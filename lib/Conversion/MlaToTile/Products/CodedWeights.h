@@ -84,6 +84,7 @@ private:
   void addSource(int64_t from, const Matrices &weights, Value buffer);
   Value load(KernelBuilder &b, const Source &source, Value column, Value k) const;
   template <typename Load> Value choose(KernelBuilder &b, Value column, Load load) const;
+  Value loadTokens(KernelBuilder &b, Value row, Value group, int64_t count) const;
   Value factor(KernelBuilder &b, const Place &at, Value sum) const;
 
   llvm::SmallVector<Source, 4> sources;

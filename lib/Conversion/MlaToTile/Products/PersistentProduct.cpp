@@ -8,6 +8,7 @@
 
 #include "Products/PersistentProduct.h"
 
+#include "Products/CodedRows.h"
 #include "Products/CodedWeights.h"
 #include "Products/ProductViews.h"
 
@@ -65,9 +66,8 @@ private:
   /// Whether the last row tile ends with the rows, and has some of the tile before, too. Copies of
   /// rows that do not exist take longer than those of rows that do (64 columns, 160 rows of 8192:
   /// 52 us for 32 on one H100), 1.35 ns for 64 of the depth; to write a row twice takes 11 ns for
-  /// 128 columns. (Scales of codes' rows lie at places that TMA can copy from only where tiles
-  /// begin at multiples of 64.)
-  bool endsWithRows() const { return !p.lhs.scales && p.depth / depthParts >= 4 * columns; }
+  /// 128 columns. (Scales of codes' rows are copied in blocks of 64: there are up to 63 more.)
+  bool endsWithRows() const { return p.depth / depthParts >= 4 * columns; }
 
   const Product &p;
   ProductViews views;
@@ -108,8 +108,11 @@ PersistentKernel::Tile PersistentKernel::find(KernelBuilder &b, Value number, Va
   Value column = b.divNarrow(rest, height);
   Value row = b.add(first, b.sub(rest, b.mul(column, height)));
   tile.row = b.mul(row, tileRows());
-  if (endsWithRows())
-    tile.row = b.maximum(b.minimum(tile.row, b.sub(rows, b.index(tileRows()))), b.index(0));
+  if (endsWithRows()) {
+    Value end =
+        p.lhs.scales ? b.mul(b.ceilDivNarrow(rows, b.index(kRowsOfProduct)), kRowsOfProduct) : rows;
+    tile.row = b.maximum(b.minimum(tile.row, b.sub(end, b.index(tileRows()))), b.index(0));
+  }
   tile.column = b.mul(column, numbered);
   if (part)
     tile.column = b.add(tile.column, b.mul(part, columns));
@@ -243,19 +246,23 @@ static ProductShape getShape(const Product &product) {
   bool isOfRows = product.rhs.scales->rows == 1 && product.rhs.scales->columns != 0;
   bool hasWideBlocks = !isOfRows && canMultiplyCodes(product, kMostCodedColumns);
   shape.mostColumns = hasWideBlocks ? kMostCodedColumns : SwappedTile::kColumns;
+  if (hasWideBlocks && product.lhs.scales->blockRows != 0)
+    shape.mostRows = kMostCodedRows;
   return shape;
 }
 
 /// Tiles and, in the last turn, narrower ones; or these alone, by the same kernel.
 static void launchTurns(StepLowering &step, const Product &product, const ProductTiles &shape,
                         bool onlyTail = false) {
-  PersistentKernel wide(step, product, shape.columns, shape.columns);
+  int64_t products = shape.rows / kRowsOfProduct;
+  PersistentKernel wide(step, product, shape.columns, shape.columns, /*depthParts=*/1, products);
   Value none = step.constant(0);
-  Value tiles = step.multiply(step.ceilDiv(product.rows, kProductTileRows),
+  Value tiles = step.multiply(step.ceilDiv(product.rows, shape.rows),
                               wide.countColumnTiles() * product.batch);
   if (shape.tailColumns == 0)
     return wide.launch(step, none, tiles);
-  PersistentKernel narrow(step, product, shape.columns, shape.tailColumns);
+  PersistentKernel narrow(step, product, shape.columns, shape.tailColumns, /*depthParts=*/1,
+                          products);
   if (onlyTail)
     return narrow.launch(step, none, step.multiply(tiles, narrow.countParts()));
   Value tail = countTail(step, tiles, step.dim("num_sms"), narrow.countParts());
@@ -274,11 +281,30 @@ static bool takesTiles(StepLowering &step, const Product &product, int64_t colum
          PersistentKernel(step, product, columns, columns).fits();
 }
 
+/// Whether a copy of the rows' scales in blocks, a launch more, is worth it: 56 and 128 steps of
+/// the depth gain 4 and 12 % from 512 rows on, 12 and 16 lose up to 10, and so do 300 rows (one
+/// H100, docs/lab/products.md).
+static constexpr int64_t kLeastBlockSteps = 32, kMostUnblockedRows = 384;
+
+static bool takesScaleBlocks(const Product &product) {
+  return product.lhs.scales && product.lhs.scales->columns != 0 &&
+         product.depth >= kLeastBlockSteps * kCodedDepth;
+}
+
 bool mlac::mla_to_tile::emitPersistentProduct(StepLowering &step, const Product &product) {
   ProductTiles shape = chooseProductTiles(getShape(product), step.machine);
   if (!takesTiles(step, product, shape.columns))
     return false;
-  launchTurns(step, product, shape);
+  auto emitRowByRow = [&] { launchTurns(step, product, shape); };
+  if (!takesScaleBlocks(product)) {
+    emitRowByRow();
+    return true;
+  }
+  step.versionByRows(product.rows, kMostUnblockedRows, emitRowByRow, [&] {
+    Product blocked = product;
+    blocked.lhs.scales = emitScaleBlocks(step, product, kMostCodedRows);
+    launchTurns(step, blocked, chooseProductTiles(getShape(blocked), step.machine));
+  });
   return true;
 }
 

@@ -19,6 +19,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+// Deep products of codes of many rows may have tiles of 256, four products, whose scales are copied
+// ahead in blocks of 64 rows.
+//
 // Products of codes and codes are persistent for any number of rows: their weights arrive in half
 // the time, and 64 rows of a tile are multiplied in it even if only one is there. Up to 64 rows are
 // one product of a tile.

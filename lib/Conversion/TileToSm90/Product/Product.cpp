@@ -29,8 +29,9 @@ using namespace mlir;
 using namespace mlac;
 using namespace mlac::product;
 
-/// Consumers: two with 64x256 accumulators leave a producer registers.
-static constexpr unsigned kMaxConsumers = 2;
+/// Products: two consumers with 64x256 accumulators leave a producer registers, as do two with two
+/// sums of 64x128 each and a step's product.
+static constexpr unsigned kMaxPlain = 2, kMaxPromoted = 4;
 
 /// Shared memory kept for barriers and alignment.
 static constexpr int64_t kReservedBytes = 512;
@@ -54,6 +55,7 @@ public:
   std::string findJoint();
   std::string checkOperands();
   std::string checkChoice(Value operand, Block *step);
+  std::string findScales();
   bool isOperand(Operation *op) const;
   std::string checkOps();
   std::string findMembers();
@@ -70,9 +72,10 @@ private:
 
 std::string Matcher::findDots() {
   program.kernel.walk([&](tile::DotOp dot) { program.dots.push_back(dot); });
-  if (program.dots.empty() || program.dots.size() > kMaxConsumers)
-    return "it has " + std::to_string(program.dots.size()) + " products, not 1 or " +
-           std::to_string(kMaxConsumers);
+  size_t count = program.dots.size();
+  if (count != 1 && count != kMaxPlain && count != kMaxPromoted)
+    return "it has " + std::to_string(count) + " products, not 1, " + std::to_string(kMaxPlain) +
+           " or " + std::to_string(kMaxPromoted);
   for (tile::DotOp dot : program.dots) {
     auto acc = cast<RankedTensorType>(dot.getAcc().getType());
     if (dot->getBlock() != program.dots.front()->getBlock())
@@ -230,6 +233,34 @@ std::string Matcher::checkOperands() {
   return "";
 }
 
+/// 64 scales that lie together, in the order of a step's products: what one bulk copy brings.
+static bool isScaleVector(tile::LoadOp load, Block *step) {
+  RankedTensorType type = load.getType();
+  auto view = cast<MemRefType>(load.getView().getType());
+  int64_t elements = sm90::kTmaAlignment * 8 / type.getElementTypeBitWidth();
+  auto cast = load.getView().getDefiningOp<memref::ReinterpretCastOp>();
+  return load->getBlock() == step && type.getRank() == 1 && type.getElementType().isF32() &&
+         type.getDimSize(0) == sm90::kTileRows && !isOfColumns(load) && cast &&
+         view.hasStaticShape() && view.getShape() == type.getShape() &&
+         getConstantIntValue(cast.getMixedStrides().front()) == 1 &&
+         matchPattern(load.getOffsets().front(), m_Zero()) &&
+         getKnownDivisor(cast.getMixedOffsets().front()) >= elements;
+}
+
+/// Of two consumers whose products are all scaled and added; else each loads its own.
+std::string Matcher::findScales() {
+  bool areAll = program.countConsumers() > 1 && !program.turnsCodes() && !program.joint &&
+                program.promotions.size() == program.dots.size();
+  Block *step = program.dots.front()->getBlock();
+  for (tile::LoadOp load : step->getOps<tile::LoadOp>())
+    if (areAll && isScaleVector(load, step))
+      program.scales.push_back(load);
+  if (program.dots.size() > kMaxPlain && !program.takesTurns())
+    return "its products are not of codes whose scales lie together";
+  llvm::append_range(operands, program.scales);
+  return "";
+}
+
 /// Whether `op` makes what a product reads.
 bool Matcher::isOperand(Operation *op) const {
   return llvm::any_of(program.dots, [&](tile::DotOp dot) {
@@ -327,6 +358,8 @@ std::string Matcher::groupLoads() {
 /// no sm90 dialect.)
 static int64_t getSharedBytes(tile::LoadOp load) {
   RankedTensorType tile = load.getType();
+  if (tile.getRank() == 1)
+    return tile.getNumElements() * tile.getElementTypeBitWidth() / 8;
   return tile.getDimSize(0) * llvm::divideCeil(tile.getDimSize(1), sm90::kPanelColumns) *
          sm90::kPanelColumns * tile.getElementTypeBitWidth() / 8;
 }
@@ -364,6 +397,7 @@ std::string Matcher::chooseStages() {
       stage += getSharedBytes(load);
       ahead += isInvariant ? getSharedBytes(load) : 0;
     }
+  stage = llvm::alignTo(stage, sm90::kSwizzleAtomBytes);
   int64_t fixed = kReservedBytes;
   if (program.joint)
     fixed += cast<RankedTensorType>(program.joint.getType()).getNumElements() * 4; // f32
@@ -383,9 +417,9 @@ static std::optional<Program> match(tile::KernelOp kernel, std::optional<int64_t
                                     std::string &why) {
   return runMatcher(Matcher(kernel, stages),
                     {&Matcher::findDots, &Matcher::findPromotions, &Matcher::checkLoops,
-                     &Matcher::findJoint, &Matcher::checkOperands, &Matcher::checkOps,
-                     &Matcher::findMembers, &Matcher::groupLoads, &Matcher::findStaged,
-                     &Matcher::chooseStages},
+                     &Matcher::findJoint, &Matcher::checkOperands, &Matcher::findScales,
+                     &Matcher::checkOps, &Matcher::findMembers, &Matcher::groupLoads,
+                     &Matcher::findStaged, &Matcher::chooseStages},
                     why);
 }
 
@@ -418,11 +452,18 @@ static Value createParkingRing(ImplicitLocOpBuilder &b, const Program &program) 
 
 static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Program &program) {
   Entry entry;
-  auto emptyCount = static_cast<int32_t>(program.dots.size() * sm90::kWarpgroupWarps);
+  auto emptyCount = static_cast<int32_t>(program.countConsumers() * sm90::kWarpgroupWarps);
   for (auto [loads, isInvariant] : llvm::zip_equal(program.loads, program.areInvariant)) {
     SmallVector<sm90::SmemType> tiles;
     SmallVector<Value> maps;
     for (tile::LoadOp load : loads) {
+      if (load.getType().getRank() == 1) { // scales: no box
+        tiles.push_back(sm90::SmemType::get(b.getContext(), {1, load.getType().getDimSize(0)},
+                                            load.getType().getElementType(),
+                                            sm90::SmemLayout::Linear));
+        maps.push_back(Value());
+        continue;
+      }
       tiles.push_back(getSharedType(load.getResult()));
       int64_t rows = tiles.back().getRows(),
               columns = sm90::getPanelColumns(tiles.back().getElementType());
@@ -451,7 +492,7 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
   return entry;
 }
 
-/// Producers first, then a consumer for each dot.
+/// Producers first, then consumers.
 static void emitRoles(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
                       const LazyCloner &cloner) {
   // Without budgets every role has what the launch gives.
@@ -465,7 +506,7 @@ static void emitRoles(ImplicitLocOpBuilder &b, const Program &program, const Ent
   for (auto [index, isInvariant] : llvm::enumerate(program.areInvariant))
     emitRole(b, isInvariant ? "load_invariant" : "load", warpgroup++, budget(kProducerRegisters),
              [&, index = index] { emitProducer(b, program, entry, index, cloner); });
-  for (unsigned index = 0; index < program.dots.size(); ++index)
+  for (unsigned index = 0; index < program.countConsumers(); ++index)
     emitRole(b, "math" + std::to_string(index), warpgroup++, budget(consumers),
              [&] { emitConsumer(b, program, entry, index, cloner); });
 }
@@ -475,7 +516,12 @@ sm90::KernelOp mlac::buildProductSchedule(tile::KernelOp kernel, std::string &wh
   if (!program)
     return {};
   ImplicitLocOpBuilder b(kernel.getLoc(), kernel.getOperation());
-  auto result = createRoleKernel(b, kernel, program->loads.size() + program->dots.size());
+  auto result = createRoleKernel(b, kernel, program->countRoles());
+  // Two sums of a consumer and a step's product leave it less than the tile's index arithmetic
+  // takes ahead of the loop over the depth and behind it.
+  constexpr int64_t kSpillBytes = 128;
+  if (program->dots.size() > program->countConsumers())
+    result->setAttr(sm90::kSpillBytesAttr, b.getI64IntegerAttr(kSpillBytes));
   LazyCloner cloner(b, convertProductType);
   cloner.map(kernel.getBody().getArguments(), result.getBody().getArguments());
   emitLaunchDependents(b, kernel);

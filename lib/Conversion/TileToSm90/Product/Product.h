@@ -31,6 +31,13 @@
 //   copy engine   |                                                                    | C to
 //   memory
 //
+// Codes times codes whose scales lie together (vectors of 64 rows) have these in the ring, too, and
+// one or two products for each consumer, by turns: a product is added to its sum while those of
+// the other consumer run.
+//
+//   consumer 0    | turn, start P(0) | wait, P(0) times scales to C(0) | turn, start P(1) | ...
+//   consumer 1                       | turn, start P(2) | wait, P(2) times scales to C(2) | ...
+//
 // Two CTAs share a multiprocessor if the next kernel begins early and half the shared memory
 // still holds enough of the invariant operand to cover memory's latency; so do the CTAs of this
 // kernel and of the next.

@@ -43,15 +43,18 @@ struct Promotion {
 /// What the schedule needs to know of a tile kernel.
 struct Program : RoleProgram {
   using RoleProgram::RoleProgram;
-  /// One for each consumer; all in one block, as are the loads of their operands.
+  /// Of the first consumer, then of the second, as many; all in one block, as are the loads of
+  /// their operands.
   mlir::SmallVector<mlir::tile::DotOp> dots;
   /// What each producer loads for a step.
   mlir::SmallVector<mlir::SmallVector<mlir::tile::LoadOp>> loads;
   /// By the first load of each.
   llvm::DenseMap<mlir::Operation *, Choice> choices;
+  /// Vectors of scales that are copied with a step's operands.
+  mlir::SmallVector<mlir::tile::LoadOp> scales;
   /// Whether the producer's loads may run ahead of a dependency.
   mlir::SmallVector<bool> areInvariant;
-  /// Ops on tiles that belong to one consumer only, its dot's followers.
+  /// Ops on tiles that belong to one dot only, its followers, by dot.
   mlir::SmallVector<llvm::DenseSet<mlir::Operation *>> members;
   /// Stores of whole rows: by way of shared memory and TMA.
   llvm::DenseSet<mlir::Operation *> staged;
@@ -76,14 +79,23 @@ struct Program : RoleProgram {
   /// none.
   bool hasCodes() const;
   bool turnsCodes() const;
-  /// Registers of a thread that a consumer's tiles take: of its sum and, beside it, of a step's
-  /// product that is added to it, or behind the loop of what is (a bias).
+  /// Consumers, and the products of one: two of them have one or two each.
+  unsigned countConsumers() const { return dots.size() > 1 ? 2 : 1; }
+  llvm::ArrayRef<mlir::tile::DotOp> getDots(unsigned consumer) const {
+    size_t each = dots.size() / countConsumers();
+    return mlir::ArrayRef(dots).slice(consumer * each, each);
+  }
+  /// Whether the scales of a step come with its operands, so that consumers take turns at the
+  /// tensor cores: while the products of one are added to its sums, those of the other run.
+  bool takesTurns() const { return !scales.empty(); }
+  /// Registers of a thread that a consumer's tiles take: of its sums and, beside them, of a step's
+  /// product that is added to one, or behind the loop of what is (a bias).
   int64_t countRegisters() const;
   /// Whether a second producer's registers are missing, and consumers need more than they are
   /// launched with.
   bool isTight() const;
   /// Roles: producers and consumers.
-  int64_t countRoles() const { return static_cast<int64_t>(loads.size() + dots.size()); }
+  int64_t countRoles() const { return static_cast<int64_t>(loads.size() + countConsumers()); }
 
   /// Whether `op` is or encloses the steps.
   bool hasSteps(mlir::Operation *op) const {

@@ -77,7 +77,8 @@ int64_t product::Program::countRegisters() const {
     for (Operation *op : ops)
       if (isa<tile::LoadOp>(op))
         loaded = std::max(loaded, ::countRegisters(op->getResult(0).getType(), hasOneStep));
-    most = std::max(most, sum + (isPromoted ? std::max(sum, loaded) : loaded));
+    auto sums = static_cast<int64_t>(getDots(0).size()) * sum;
+    most = std::max(most, sums + (isPromoted ? std::max(sum, loaded) : loaded));
   }
   return most;
 }
@@ -96,7 +97,7 @@ bool product::Program::overlapsProducts() const {
 }
 
 bool product::Program::overlapsPromotions() const {
-  if (turnsCodes() || promotions.size() != dots.size())
+  if (turnsCodes() || promotions.size() != dots.size() || takesTurns())
     return false;
   tile::DotOp dot = dots.front();
   int64_t sum = ::countRegisters(dot.getType());
@@ -112,7 +113,9 @@ bool product::Program::overlapsPromotions() const {
          (isTight() ? kConsumerRegisters : kRegistersOfFourRoles);
 }
 
-bool product::Program::isTight() const { return countRegisters() > kMostRegistersOfTwoProducers; }
+bool product::Program::isTight() const {
+  return takesTurns() || countRegisters() > kMostRegistersOfTwoProducers;
+}
 
 Value product::Program::getSum(tile::DotOp dot) const {
   auto loop = dyn_cast<scf::ForOp>(dot->getParentOp());

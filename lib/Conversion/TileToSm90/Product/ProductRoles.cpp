@@ -25,6 +25,9 @@ using namespace mlac::product;
 /// docs/lab/products.md).
 static constexpr int64_t kPromotedSteps = 2;
 
+/// Named barriers: a consumer's turn.
+static constexpr int32_t kFirstTurn = 8;
+
 namespace {
 class Role {
 public:
@@ -93,10 +96,14 @@ class Consumer : public Role {
 public:
   Consumer(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
            const LazyCloner &cloner, unsigned index)
-      : Role(b, program, entry, cloner), index(index) {}
+      : Role(b, program, entry, cloner), index(index), dots(program.getDots(index)) {}
 
   void run() {
+    if (program.takesTurns() && index != 0) // the first turn is the first consumer's
+      turn(/*of=*/0, /*arrives=*/true);
     Role::run();
+    if (program.takesTurns() && index == 0) // takes the one that is left over
+      turn(/*of=*/0, /*arrives=*/false);
     if (!entry.staging.empty()) // shared memory is read until then
       emitElected([&] { sm90::StoreWaitOp::create(b, /*pending=*/0); });
   }
@@ -120,7 +127,9 @@ private:
   Promoted turnPromoted(scf::ForOp loop, Value place, const Promoted &last);
   Value loadFactorAt(scf::ForOp loop, Value place);
   void awaitStage();
-  Value startProduct(Value acc);
+  /// The only one of a consumer that has one.
+  tile::DotOp getDot() const { return dots.front(); }
+  Value startProduct(tile::DotOp dot, Value acc);
   Value finishProduct(Value acc, int32_t pending = 0);
   void turnAndMultiply(tile::DotOp dot);
   Value loadFactor(tile::DotOp dot);
@@ -131,8 +140,15 @@ private:
   Value findOperand(Value tile);
   void store(tile::StoreOp op);
   void storeStaged(tile::StoreOp op, const Entry::Staging &staging);
+  bool isMember(tile::DotOp dot, Operation *op) const {
+    return program.members[llvm::find(program.dots, dot) - program.dots.begin()].contains(op);
+  }
+  Value readFactor(tile::DotOp dot);
+  void multiply(tile::DotOp dot);
+  void turn(unsigned of, bool arrives);
 
   unsigned index;
+  ArrayRef<tile::DotOp> dots;
 };
 } // namespace
 
@@ -218,6 +234,11 @@ void Producer::emit(Operation *op) {
 
 /// The load's box, or the one that its choice has instead.
 void Producer::copy(tile::LoadOp load, Value map, Value tile) {
+  if (!map) {
+    Value view = cloner.get(load.getView()), first = cloner.get(load.getOffsets().front());
+    sm90::BulkLoadOp::create(b, view, first, tile, entry.rings[index], stages[index], /*part=*/0);
+    return;
+  }
   auto issue = [&](Value from, tile::LoadOp of) {
     SmallVector<Value> offsets = cloner.get(of.getOffsets());
     sm90::TmaLoadOp::create(b, from, offsets, tile, entry.rings[index], stages[index], /*part=*/0,
@@ -256,9 +277,9 @@ void product::emitProducer(ImplicitLocOpBuilder &b, const Program &program, cons
 // Consumers
 //===----------------------------------------------------------------------===//
 
-/// The dot of whose chain `carried` is a value.
+/// A dot of whose chain `carried` is a value.
 bool Consumer::keeps(Value carried) const {
-  return program.getCarried(program.dots[index]) == carried;
+  return llvm::any_of(dots, [&](tile::DotOp dot) { return program.getCarried(dot) == carried; });
 }
 
 Value Consumer::findOperand(Value tile) {
@@ -275,10 +296,8 @@ void Consumer::awaitStage() {
     sm90::AwaitOp::create(b, ring, stage, /*part=*/0);
 }
 
-/// The step at `stages`, in flight.
-Value Consumer::startProduct(Value acc) {
-  tile::DotOp dot = program.dots[index];
-  awaitStage();
+/// The step at `stages`, which is there, in flight.
+Value Consumer::startProduct(tile::DotOp dot, Value acc) {
   Value lhs = findOperand(dot.getLhs()), rhs = findOperand(dot.getRhs());
   // Waiting is a loop: ptxas must see the registers as ordered behind it.
   sm90::WgmmaFenceOp::create(b);
@@ -352,7 +371,7 @@ void Consumer::addProduct(tile::DotOp dot, Value product, Value factor) {
 /// The first consumer gets the second one's sum.
 void Consumer::join() {
   Value ring = entry.parkingRing, stage = stages.back();
-  Value own = cloner.get(program.getSum(program.dots[index]));
+  Value own = cloner.get(program.getSum(getDot()));
   if (index == 0) {
     sm90::AwaitOp::create(b, ring, stage, /*part=*/0);
     Value other = sm90::UnparkOp::create(b, own.getType(), getParked());
@@ -372,7 +391,7 @@ void Consumer::advanceAll() {
 }
 
 void Consumer::emitFor(scf::ForOp loop) {
-  bool isOverDepth = loop.getBody() == program.dots[index]->getBlock();
+  bool isOverDepth = loop.getBody() == getDot()->getBlock();
   bool carries = isOverDepth && loop.getNumResults() != 0;
   if (carries && program.overlapsProducts())
     return emitSteps(loop);
@@ -386,7 +405,8 @@ void Consumer::emitFor(scf::ForOp loop) {
 SmallVector<Value> Consumer::emitStep(ValueRange values) {
   SmallVector<Value> used(values.drop_front().drop_back(stages.size()));
   stages = llvm::to_vector(values.take_back(stages.size()));
-  SmallVector<Value> next{startProduct(values.front())};
+  awaitStage();
+  SmallVector<Value> next{startProduct(getDot(), values.front())};
   sm90::WgmmaWaitOp::create(b, TypeRange(), /*pending=*/1, ValueRange());
   release(used);
   next.append(stages);
@@ -399,11 +419,12 @@ SmallVector<Value> Consumer::emitStep(ValueRange values) {
 ///
 ///     start 0 | start 1, end 0, free | start 2, end 1, free | ... | end, free
 void Consumer::emitSteps(scf::ForOp loop) {
-  tile::DotOp dot = program.dots[index];
+  tile::DotOp dot = getDot();
   unsigned number = cast<BlockArgument>(dot.getAcc()).getArgNumber() - 1;
   int64_t step = *getConstantIntValue(loop.getStep());
   int64_t second = *getConstantIntValue(loop.getLowerBound()) + step;
-  SmallVector<Value> values{startProduct(cloner.get(loop.getInitArgs()[number]))};
+  awaitStage();
+  SmallVector<Value> values{startProduct(dot, cloner.get(loop.getInitArgs()[number]))};
   values.append(stages);
   advanceAll();
   values.append(stages);
@@ -425,13 +446,14 @@ void Consumer::emitSteps(scf::ForOp loop) {
 Value Consumer::loadFactorAt(scf::ForOp loop, Value place) {
   LazyCloner::Scope scope(cloner);
   cloner.map(loop.getInductionVar(), place);
-  return loadFactor(program.dots[index]);
+  return loadFactor(getDot());
 }
 
 /// Into a product of its own, beside the sum.
 Consumer::Promoted Consumer::startPromoted(Value sum) {
   SmallVector<Value> used = stages;
-  Value product = startProduct(cloner.get(tile::DotOp(program.dots[index]).getAcc()));
+  awaitStage();
+  Value product = startProduct(getDot(), cloner.get(getDot().getAcc()));
   advanceAll();
   return {sum, product, used};
 }
@@ -468,7 +490,7 @@ Value Consumer::emitPromotedSteps(scf::ForOp loop, Value place, int64_t count, V
 ///
 ///     start 0 | start 1, end 0, add 0 | start 2, end 1, add 1 | start 3, ... | end 3, add 3
 void Consumer::emitPromotedLoop(scf::ForOp loop) {
-  unsigned number = cast<BlockArgument>(program.getCarried(program.dots[index])).getArgNumber() - 1;
+  unsigned number = cast<BlockArgument>(program.getCarried(getDot())).getArgNumber() - 1;
   int64_t first = *getConstantIntValue(loop.getLowerBound()),
           step = *getConstantIntValue(loop.getStep()),
           steps = llvm::divideCeil(*getConstantIntValue(loop.getUpperBound()) - first, step),
@@ -497,6 +519,53 @@ void Consumer::emitPromotedLoop(scf::ForOp loop) {
   cloner.map(loop.getResult(number), sum);
 }
 
+void Consumer::turn(unsigned of, bool arrives) {
+  auto warps = static_cast<int32_t>(program.countConsumers() * sm90::kWarpgroupWarps);
+  sm90::NamedBarrierOp::create(b, kFirstTurn + static_cast<int32_t>(of), warps, arrives);
+}
+
+/// What the product is scaled by, out of the stage.
+Value Consumer::readFactor(tile::DotOp dot) {
+  SmallVector<Value> needed = {program.promotions.find(dot)->second.factor};
+  while (!needed.empty()) {
+    Operation *op = needed.pop_back_val().getDefiningOp();
+    if (!op)
+      continue;
+    if (auto load = dyn_cast<tile::LoadOp>(op); llvm::is_contained(program.scales, load))
+      cloner.map(load.getResult(),
+                 sm90::LoadSharedOp::create(b, convertProductType(load, load.getType()),
+                                            findOperand(load), /*column=*/IntegerAttr()));
+    else
+      llvm::copy_if(op->getOperands(), std::back_inserter(needed), isTile);
+  }
+  return loadFactor(dot);
+}
+
+/// One behind the other: the stage is free behind the last. By turns: the product of the other
+/// consumer is under way while this one's is added.
+///
+///     consumer 0   start | wait, add | start     | wait, add | ...
+///     consumer 1         | start     | wait, add | start     | ...
+void Consumer::multiply(tile::DotOp dot) {
+  bool takesTurns = program.takesTurns();
+  Value factor = takesTurns ? Value() : loadFactor(dot);
+  if (dot == dots.front())
+    awaitStage();
+  if (takesTurns)
+    turn(/*of=*/index, /*arrives=*/false);
+  Value product = startProduct(dot, cloner.get(dot.getAcc()));
+  if (takesTurns) {
+    turn(/*of=*/1 - index, /*arrives=*/true);
+    factor = readFactor(dot);
+  }
+  product = finishProduct(product);
+  if (dot == dots.back()) {
+    release(stages);
+    advanceAll();
+  }
+  addProduct(dot, product, factor);
+}
+
 void Consumer::store(tile::StoreOp op) {
   auto staging = entry.staging.find(op);
   if (staging != entry.staging.end())
@@ -523,19 +592,16 @@ void Consumer::storeStaged(tile::StoreOp op, const Entry::Staging &staging) {
 void Consumer::emit(Operation *op) {
   if (program.joint && op == program.joint)
     return join();
-  if (op == program.dots[index]) {
-    tile::DotOp dot = program.dots[index];
-    if (program.turnsCodes())
-      return turnAndMultiply(dot);
-    Value factor = loadFactor(dot);
-    Value product = finishProduct(startProduct(cloner.get(dot.getAcc())));
-    release(stages);
-    advanceAll();
-    return addProduct(dot, product, factor);
+  if (auto dot = dyn_cast<tile::DotOp>(op)) {
+    if (!llvm::is_contained(dots, dot))
+      return;
+    return program.turnsCodes() ? turnAndMultiply(dot) : multiply(dot);
   }
-  if (!program.members[index].contains(op))
+  if (llvm::none_of(dots, [&](tile::DotOp dot) { return isMember(dot, op); }))
     return;
   if (auto load = dyn_cast<tile::LoadOp>(op)) {
+    if (llvm::is_contained(program.scales, load)) // its product reads it
+      return;
     Value loaded = sm90::LoadOp::create(b, convertProductType(load, load.getType()),
                                         cloner.get(load.getView()), cloner.get(load.getOffsets()),
                                         arePaired(load.getView(), load.getOffsets().back()));
