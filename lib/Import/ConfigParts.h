@@ -70,6 +70,8 @@ void rejectUnlike(const ConfigReader &root, const KnownAttention &known, const M
 
 /// DeepSeek-V4: dimensions, rope and indexer of layer `options.layer`.
 void readSharedKeys(const ConfigReader &root, const ConfigOptions &options, ModelConfig &config);
+/// What transformers calls layers of the kind.
+llvm::StringRef nameSharedKeys(const SharedKeyParams &shared);
 
 /// What a model type of attention by groups of heads implies beyond its keys.
 struct GroupedType {

@@ -129,7 +129,9 @@ static constexpr OtherKey kOtherKeys[] = {
     {"attention_value_scale", "a factor of values"},
     {"attn_output_gate", "a gate of the output"},
     {"attn_temperature_tuning", "queries that are scaled by their positions"},
+    {"index_kpool", "keys that are selected in groups"},
     {"num_kv_shared_layers", "layers that read another one's cache"},
+    {"param_sink_number", "sinks"},
     {"rope_local_base_freq", "another rope in layers with windows"},
     {"rope_ratio", "a factor of rope_theta"},
     {"scale_attn_by_inverse_layer_idx", "scores that are divided by the layer's number"},
@@ -153,6 +155,17 @@ static constexpr OtherKey kOtherTypes[] = {
     {"eurobert", "tokens attend to later ones"},
     {"nanochat", "heads are normalised without weights"},
     {"nomic_bert", "tokens attend to later ones"},
+};
+/// Those of latents, whose graphs mlac.cached does not take.
+static constexpr OtherKey kOtherTypesOfLatents[] = {
+    {"axk2", "a gate of the output, in one projection with queries"},
+    {"bailing_hybrid", "a gate of the output"},
+    {"dots3_note_text", "a norm of rope keys, and a gate of the output"},
+    {"glm5_next", "keys that are selected in groups"},
+    {"glm5_next_text", "keys that are selected in groups"},
+    {"hy_v4", "sinks, and a gate of the output"},
+    {"hy_v4_vl_text", "sinks, and a gate of the output"},
+    {"mistral_large4_text", "learnt frequencies, and queries that are scaled by their positions"},
 };
 /// Those that rotate pairs of neighbours.
 static constexpr llvm::StringLiteral kTypesOfNeighbours[] = {"cohere", "ernie4_5", "ernie4_5_moe",
@@ -184,18 +197,22 @@ static void rejectOtherScale(const ConfigReader &root, const ModelConfig &config
 
 /// Layers whose positions rotate nothing, or fewer channels.
 static void rejectOtherRope(const ConfigReader &root, const ModelConfig &config) {
-  constexpr llvm::StringLiteral kEmbedding = "position_embedding_type", kLayers = "no_rope_layers";
+  constexpr llvm::StringLiteral kEmbedding = "position_embedding_type", kLayers = "no_rope_layers",
+                                kInterval = "no_rope_layer_interval";
   if (root.find(kEmbedding))
     if (std::optional<std::string> kind = root.string(kEmbedding);
         kind && !llvm::StringRef(*kind).contains("rope") &&
         !llvm::StringRef(*kind).contains("rotary"))
       root.error(kEmbedding, "positions of such layers rotate queries and keys, expected rope");
   // 0 and false are of layers without rope.
-  if (const json *layers = root.find(kLayers);
-      layers && layers->is_array() &&
+  const json *layers = root.find(kLayers);
+  if (layers && layers->is_array() &&
       llvm::any_of(*layers, [](const json &layer) { return layer == 0 || layer == false; }))
     root.error(kLayers, "positions rotate queries and keys in all of such layers, expected a list "
                         "of ones");
+  // Where no list says which.
+  if (root.find(kInterval) && (!layers || layers->empty()))
+    root.error(kInterval, "positions rotate queries and keys in all of such layers, expected null");
   if (root.find("rotary_dim") &&
       root.integer("rotary_dim", 0, kMaxDim).value_or(config.qkRopeHeadDim) != config.qkRopeHeadDim)
     root.error("rotary_dim", llvm::formatv("{0} channels of such layers are rotated "
@@ -214,6 +231,10 @@ static void rejectOtherTypes(const ConfigReader &root, const KnownAttention &kno
     if (type.name == *own)
       root.error("model_type", type.meaning.str() + ", which layers of " + known.type.str() +
                                    " do not (mlac.cached takes such a model's graph)");
+  for (const OtherKey &type : kOtherTypesOfLatents)
+    if (!known.isGrouped && type.name == *own)
+      root.error("model_type",
+                 type.meaning.str() + ": that is not what layers of " + known.type.str() + " have");
   if (known.isGrouped && llvm::is_contained(kTypesOfNeighbours, *own) &&
       !root.find("rope_interleave"))
     root.error("rope_interleave", "layers of " + *own +

@@ -52,24 +52,41 @@ static bool isYarn(const ConfigReader &rope, const RopeParams &params) {
          rope.string(rope.find("rope_type") ? "rope_type" : "type") == "yarn";
 }
 
+static ConfigProblem warnOfPairs(llvm::StringRef text, const ConfigReader &root,
+                                 llvm::StringRef key, bool isOfHalvesThere,
+                                 const ModelConfig &config) {
+  return {llvm::formatv("{0} = {1}: rope is over {2} here, as the key says, and over {3} in "
+                        "transformers 5.17, whose {4} does not read it",
+                        root.name(key), ConfigReader::print(*root.find(key)),
+                        isOfHalvesThere ? "neighbours" : "halves",
+                        isOfHalvesThere ? "halves" : "neighbours", config.modelType)
+              .str(),
+          findMember(text, root.name(key))};
+}
+
 /// Pairs of rope by a key that the type's class does not read.
 static std::optional<ConfigProblem> comparePairs(llvm::StringRef text, const ConfigReader &root,
                                                  const ModelConfig &config) {
   constexpr llvm::StringLiteral kKey = "rope_interleave";
-  constexpr llvm::StringLiteral kDeaf[] = {"deepseek_v2", "longcat_flash", "minicpm3"};
+  constexpr llvm::StringLiteral kDeaf[] = {"deepseek_v2", "deepseek_v32", "glm_moe_dsa",
+                                           "longcat_flash", "minicpm3"};
   bool isOfHalves = config.grouped || config.modelType == "minicpm3";
   RopePairing there = isOfHalves ? RopePairing::Half : RopePairing::Interleaved;
   bool isRead = !config.grouped && !llvm::is_contained(kDeaf, config.modelType);
   if (isRead || !root.find(kKey) || config.rope.pairing == there || config.qkRopeHeadDim == 0)
     return std::nullopt;
-  return ConfigProblem{
-      llvm::formatv("{0} = {1}: rope is over {2} here, as the key says, and over {3} in "
-                    "transformers 5.17, whose {4} does not read it",
-                    root.name(kKey), ConfigReader::print(*root.find(kKey)),
-                    isOfHalves ? "neighbours" : "halves", isOfHalves ? "halves" : "neighbours",
-                    config.modelType)
-          .str(),
-      findMember(text, root.name(kKey))};
+  return warnOfPairs(text, root, kKey, isOfHalves, config);
+}
+
+/// The same of an indexer's, which no class reads.
+static std::optional<ConfigProblem>
+compareIndexerPairs(llvm::StringRef text, const ConfigReader &root, const ModelConfig &config) {
+  constexpr llvm::StringLiteral kKey = "indexer_rope_interleave";
+  bool isOfHalves = config.modelType == "deepseek_v32";
+  RopePairing there = isOfHalves ? RopePairing::Half : RopePairing::Interleaved;
+  if (!config.indexer || !root.find(kKey) || config.indexer->pairing == there)
+    return std::nullopt;
+  return warnOfPairs(text, root, kKey, isOfHalves, config);
 }
 
 /// The rotated part of heads, which vLLM's layers of groups of heads read.
@@ -150,6 +167,7 @@ std::vector<ConfigProblem> mlac::findConfigWarnings(llvm::StringRef text,
     found.push_back(compareTemperatures(text, *rope, config.rope));
   if (config.parsing.like.empty()) {
     found.push_back(comparePairs(text, root, config));
+    found.push_back(compareIndexerPairs(text, root, config));
     found.push_back(compareShares(text, root, config));
     found.push_back(compareWindows(text, root, config));
   } else {

@@ -99,22 +99,33 @@ static std::vector<Matcher> listExcluded(const ConfigReader &quantization) {
   return matchers;
 }
 
+/// Where layers are, also of a model that is a part of a whole one.
+static constexpr llvm::StringLiteral kPlacesOfLayers[] = {
+    "model.layers.", "language_model.model.layers.", "model.language_model.layers.",
+    "language.model.layers."};
+
+static llvm::SmallVector<llvm::StringRef, 5> listProjections(const ModelConfig &config) {
+  if (config.grouped)
+    return {"q_proj", "k_proj", "v_proj", "o_proj"};
+  if (config.sharedKeys)
+    return {"q_a_proj", "q_b_proj", "kv_proj", "o_a_proj", "o_b_proj"};
+  if (config.qLoraRank)
+    return {"q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"};
+  return {"q_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"};
+}
+
 /// Whether no projection of the model's attention is quantised.
 static bool isAttentionExcluded(const ConfigReader &quantization, const ModelConfig &config) {
   std::vector<Matcher> matchers = listExcluded(quantization);
-  auto isExcluded = [&](int64_t layer, llvm::StringRef projection) {
-    std::string name = llvm::formatv("model.layers.{0}.self_attn.{1}", layer, projection).str();
-    return llvm::any_of(matchers, [&](const Matcher &matches) { return matches(name); });
-  };
-  llvm::SmallVector<llvm::StringRef, 5> projections = {"kv_a_proj_with_mqa", "kv_b_proj", "o_proj"};
-  if (config.sharedKeys)
-    projections = {"q_a_proj", "q_b_proj", "kv_proj", "o_a_proj", "o_b_proj"};
-  else if (config.qLoraRank)
-    projections.append({"q_a_proj", "q_b_proj"});
-  else
-    projections.push_back("q_proj");
   if (matchers.empty())
     return false;
+  llvm::SmallVector<llvm::StringRef, 5> projections = listProjections(config);
+  auto isExcluded = [&](int64_t layer, llvm::StringRef projection) {
+    return llvm::any_of(kPlacesOfLayers, [&](llvm::StringRef place) {
+      std::string name = llvm::formatv("{0}{1}.self_attn.{2}", place, layer, projection).str();
+      return llvm::any_of(matchers, [&](const Matcher &matches) { return matches(name); });
+    });
+  };
   for (int64_t layer = 0; layer < config.numLayers; ++layer)
     if (!llvm::all_of(projections,
                       [&](llvm::StringRef projection) { return isExcluded(layer, projection); }))

@@ -20,8 +20,6 @@
 
 #include "ConfigParts.h"
 
-#include "mla/Import/LayerKinds.h"
-
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -218,33 +216,7 @@ void mlac::readSharedKeys(const ConfigReader &root, const ConfigOptions &options
   readEntryIndexer(root, options, config);
 }
 
-/// As transformers' `layer_types` has it; empty: layers of the type are alike.
-static std::string nameKind(const ModelConfig &config) {
-  if (config.grouped)
-    return config.grouped->window > 0 ? "sliding_attention" : "full_attention";
-  if (!config.sharedKeys)
-    return "";
-  const Kind *kind = llvm::find_if(
-      kKinds, [&](const Kind &known) { return known.every == config.sharedKeys->every; });
-  return kind->name.str();
-}
-
-llvm::Expected<std::vector<LayerKind>> mlac::listLayerKinds(llvm::StringRef text,
-                                                            ConfigOptions options) {
-  std::vector<LayerKind> kinds;
-  int64_t numLayers = 1;
-  for (options.layer = 0; options.layer < numLayers; ++options.layer) {
-    llvm::Expected<ModelConfig> config = parseModelConfig(text, options);
-    if (!config)
-      return config.takeError();
-    std::string name = nameKind(*config);
-    if (name.empty())
-      return kinds;
-    numLayers = config->numLayers;
-    auto known = llvm::find_if(kinds, [&](const LayerKind &other) { return other.name == name; });
-    if (known == kinds.end())
-      known = kinds.insert(known, {name, {}});
-    known->layers.push_back(options.layer);
-  }
-  return kinds;
+llvm::StringRef mlac::nameSharedKeys(const SharedKeyParams &shared) {
+  return llvm::find_if(kKinds, [&](const Kind &known) { return known.every == shared.every; })
+      ->name;
 }

@@ -41,9 +41,16 @@ def _argument(name: str, value: Any) -> list[str]:
 
 
 def _config_text(config: Any) -> str:
-    """A transformers configuration as JSON; of a model with parts, the language model's."""
-    text_config = config.get_text_config() if hasattr(config, "get_text_config") else config
-    return text_config.to_json_string(use_diff=False)
+    """A transformers configuration as JSON; of a model with parts, the language model's, with what
+    the whole says of all weights."""
+    part = config.get_text_config() if hasattr(config, "get_text_config") else config
+    text: str = part.to_json_string(use_diff=False)
+    weights = getattr(config, "quantization_config", None)
+    fields = json.loads(text) if weights is not None else {}
+    if weights is None or fields.get("quantization_config") is not None:
+        return text
+    fields["quantization_config"] = weights if isinstance(weights, Mapping) else weights.to_dict()
+    return json.dumps(fields)
 
 
 def _model_dtype(model: Any) -> str:

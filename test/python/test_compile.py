@@ -69,6 +69,26 @@ class CompileTest(unittest.TestCase):
                     self.assertEqual([f["name"] for f in info["targets"][0]["functions"]
                                       if f["name"] in ("prefill", "decode")], ["decode"])
 
+    def test_A14_whole_model_says_how_weights_are_quantised(self):
+        whole = Composite(HuggingFaceConfig(self.fields))
+        whole.quantization_config = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+        self.assertEqual(self.compile(whole).info["weight_scales"]["block"], [128, 128])
+
+        class Quantization:
+            @staticmethod
+            def to_dict():
+                return {"quant_method": "awq"}
+
+        whole.quantization_config = Quantization()
+        with self.assertRaisesRegex(mlac.CompileError, '"awq": weights of this method'):
+            self.compile(whole)
+        self.assertIsNone(self.compile(whole, dequantised_weights=True).info.get("weight_scales"))
+
+    def test_functions_that_are_none(self):
+        for functions in ([], ""):
+            with self.assertRaisesRegex(mlac.CompileError, "--functions: expected at least one"):
+                self.compile(self.fields, functions=functions)
+
     def test_model_gives_its_dtype(self):
         config = HuggingFaceConfig(self.fields)
         for dtype, expected in (("torch.float32", "f32"), ("torch.bfloat16", "bf16"),

@@ -20,6 +20,7 @@ except ImportError as error:
 
 import mlac
 import mlac.transformers
+from mlac.transformers._forward import cache_argument
 from tiny_models import CONFIGS, make_model, random_prompts
 
 NEW = {"max_new_tokens": 20, "eos_token_id": None}  # longer than any two words agree by chance
@@ -365,6 +366,18 @@ class CacheTest(unittest.TestCase):
             self.assertIsInstance(self.model(random_prompts(1, 3)).past_key_values,
                                   mlac.transformers.Cache)
             self.assertIsNone(self.model(random_prompts(1, 3), use_cache=False).past_key_values)
+
+    def test_cache_by_the_names_of_the_version(self):
+        """Later ones call it `cache`; left unread, every step would be a prompt of its own."""
+        ids = random_prompts(1, 6)
+        names = {"past_key_values", cache_argument(make_model("deepseek_v3").model)}
+        for name in names:
+            with self.subTest(name), torch.no_grad():
+                cache = self.patched.cache()
+                for part in (ids[:, :4], ids[:, 4:]):
+                    logits = self.model(part, **{name: cache}).logits
+                self.assertEqual(cache.get_seq_length(), 6)
+                torch.testing.assert_close(logits, self.logits(ids)[:, 4:], rtol=1e-5, atol=1e-5)
 
     def test_full_cache(self):
         self.patched.unpatch()

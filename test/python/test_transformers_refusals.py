@@ -271,6 +271,8 @@ class CallTest(unittest.TestCase):
         other = patch(make_model("deepseek_v3"), self.package, max_seq_len=64)
         with self.assertRaisesRegex(mlac.InvalidArgument, "another patched model's"):
             self.model(IDS, past_key_values=other.cache())
+        with self.assertRaisesRegex(mlac.Unsupported, "keys: a cache under this name is not known"):
+            self.model.model(IDS, keys=self.cache)
         with self.assertRaisesRegex(mlac.Unsupported, "cache_implementation='static'"):
             self.model.generate(IDS, cache_implementation="static", max_new_tokens=2)
         with self.assertRaisesRegex(mlac.Unsupported, "was not patched"):

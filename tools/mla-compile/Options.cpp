@@ -343,6 +343,16 @@ static std::vector<std::string> splitList(llvm::StringRef text) {
   return {items.begin(), items.end()};
 }
 
+static bool readFunctions(CompileOptions &options) {
+  options.functions = splitList(functions);
+  if (functions.getNumOccurrences() > 0 && options.functions.empty())
+    return fail("--functions: expected at least one of prefill, decode, step");
+  for (const std::string &name : options.functions)
+    if (llvm::count(options.functions, name) > 1)
+      return fail("--functions: '" + name + "' is named twice");
+  return true;
+}
+
 static bool readTargets(CompileOptions &options) {
   options.targets = splitList(targets);
   if (options.targets.empty())
@@ -417,11 +427,10 @@ static bool readOptions(CompileOptions &options) {
   if (separateHeads < 1)
     return fail("--separate-heads: expected at least 1, got " + llvm::Twine(separateHeads));
   options.parsing = {tensorParallel, normEpsFromConfig, dequantisedWeights, like, indexer, layer};
-  options.functions = splitList(functions);
-  bool hasStep = llvm::is_contained(options.functions, "step");
   std::string format;
-  if (!readCacheFormat(format))
+  if (!readFunctions(options) || !readCacheFormat(format))
     return false;
+  bool hasStep = llvm::is_contained(options.functions, "step");
   options.import = {dtype,
                     pageSize,
                     form,

@@ -30,6 +30,10 @@ public:
   std::string reason;
 
 private:
+  /// Why the numbers 0, 1, 2, ... of the sequences of a batch are opaque.
+  static constexpr llvm::StringLiteral kOfSequences =
+      "its numbers are those of the sequences of a batch";
+
   // Arguments.
   mlir::Attribute get(llvm::StringRef name) {
     asked.insert(name);
@@ -136,6 +140,8 @@ private:
   // CallPacked.cpp: which tokens of a row are of one sequence.
   Results evaluatePacked(llvm::StringRef name, bool &isKnown);
   bool arePositions(Expr x) const;
+  bool isOfSequences(Expr x) const;
+  bool areRowsOf(const Tensor &self, llvm::ArrayRef<Tensor> indices) const;
   Results difference();
   Results runningSum();
   Results gather();

@@ -91,10 +91,11 @@ Results Call::makePositions() {
   bool isTokens = end ? Size{*end} == evaluator.tokens : symbol && symbol->size == evaluator.tokens;
   bool isBatch = !isTokens && symbol && symbol->size && symbol->size == evaluator.batch &&
                  symbol->size->openBatch > 0;
-  constexpr StringLiteral kBatch = "its numbers are those of the sequences of a batch";
   if (isWhole && isBatch)
     return give(makeTensor({Dim{Factor{Axis::Batch, evaluator.batch}}},
-                           {Expr{expressions.opaque(node, 0, kBatch, nullptr), 0}}));
+                           {Expr{expressions.opaque(node, 0, kOfSequences, nullptr), 0}}));
+  if (isWhole && !isTokens && end == 1)
+    return give(makeTensor({Dim()}, {expressions.constant(0)}));
   if (!isWhole || !isTokens)
     return fail("its numbers are not the positions of the tokens");
   return give(makeTensor({Dim{Factor{Axis::Tokens, evaluator.tokens}}}, {expressions.position()}));

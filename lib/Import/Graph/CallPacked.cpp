@@ -9,7 +9,8 @@
 // A row of tokens may hold several sequences, which a graph tells apart by positions that do not
 // follow each other: the number of such places up to a token is that of its sequence, and a query
 // sees the keys of its own alone. Here, a row is one sequence: caches have one for each. So
-// positions differ by 1, no place is counted, and all keys are of the query's sequence.
+// positions differ by 1, no place is counted, and all keys are of the query's sequence. What an
+// input says of a token's position, taken by the number of its sequence and its own, is that.
 //
 //===----------------------------------------------------------------------===//
 
@@ -84,13 +85,39 @@ Results Call::truthOf(const Cell &self) {
   return give(result);
 }
 
-/// Out of a tensor that holds one number, by indices of each dimension.
+bool Call::isOfSequences(Expr x) const {
+  const Source &source = expressions[x];
+  return source.kind == SourceKind::Opaque && source.reason == kOfSequences;
+}
+
+/// Whether positions of a batch's tokens are taken by each sequence's number and each token's.
+/// Other inputs of whole numbers (tokens, their types) are told from positions by their names.
+bool Call::areRowsOf(const Tensor &self, ArrayRef<Tensor> indices) const {
+  bool isOfTokens = self.dims.size() == 2 && self.size() == 1 && arePositions(self[0]) &&
+                    isAxis(self.dims[1], Axis::Tokens);
+  if (isOfTokens && expressions[self[0]].kind == SourceKind::Argument) {
+    func::FuncOp function = evaluator.function;
+    auto name =
+        function.getArgAttrOfType<StringAttr>(expressions[self[0]].a, mlir::graph::kInputAttr);
+    isOfTokens = name && name.getValue().contains("pos");
+  }
+  if (!isOfTokens || indices.size() != 2 || indices[0].size() != 1 || indices[1].size() != 1)
+    return false;
+  bool isOne = getSize(self.dims[0]).isOne() && expressions.getConstant(indices[0][0]) == 0.0;
+  bool isBatch = isAxis(self.dims[0], Axis::Batch) && isOfSequences(indices[0][0]);
+  return (isOne || isBatch) && expressions[indices[1][0]].kind == SourceKind::Position;
+}
+
+/// Out of a tensor that holds one number, by indices of each dimension, or out of positions.
 Results Call::gather() {
   Cell *self = cell("self");
   size_t rank = 0;
   std::optional<Expr> fill = self ? getFill(*self, rank) : std::nullopt;
   auto indices = fill ? tensors("indices") : std::nullopt;
-  if (!indices || indices->size() != rank || !expressions.getConstant(*fill))
+  bool isOfRows = indices && self->tensor && areRowsOf(*self->tensor, *indices);
+  if (isOfRows)
+    fill = expressions.position();
+  else if (!indices || indices->size() != rank || !expressions.getConstant(*fill))
     return fail("it takes numbers of a tensor that holds more than one");
   std::optional<Dims> dims = Dims();
   for (const Tensor &each : *indices)

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from transformers.cache_utils import Cache as HuggingFaceCache
 
 from .._errors import InvalidArgument, Unsupported
 from ._cache import Cache
@@ -33,15 +35,22 @@ def attention_forward(runner: Runner, layer: int, results: int) -> Callable[...,
     return forward
 
 
+def cache_argument(decoder: Any) -> str:
+    """What transformers calls the cache: `cache` in later versions, which still take the other."""
+    names = inspect.signature(decoder.forward).parameters
+    return "cache" if "cache" in names else "past_key_values"
+
+
 def decoder_forward(runner: Runner, decoder: Any) -> Callable[..., Any]:
     """The forward of the module that runs the layers: one step of the engine around it."""
-    original = decoder.forward
+    original, argument = decoder.forward, cache_argument(decoder)
 
     @torch.compiler.disable
     def forward(input_ids: Any = None, attention_mask: Any = None, position_ids: Any = None,
                 past_key_values: Any = None, inputs_embeds: Any = None, use_cache: Any = None,
                 **kwargs: Any) -> Any:
-        _refuse(decoder, kwargs)
+        past_key_values = kwargs.pop(argument, past_key_values)
+        _refuse(decoder, argument, kwargs)
         with runner.turn():
             given = _check_input(input_ids, inputs_embeds)
             runner.weights.refresh()
@@ -59,8 +68,8 @@ def decoder_forward(runner: Runner, decoder: Any) -> Callable[..., Any]:
             runner.step = cache._extend(is_real, _positions(position_ids, is_real))
             try:
                 return original(input_ids=input_ids, attention_mask=given.new_empty(_NO_MASK),
-                                position_ids=position_ids, past_key_values=past_key_values,
-                                inputs_embeds=inputs_embeds, use_cache=use_cache, **kwargs)
+                                position_ids=position_ids, inputs_embeds=inputs_embeds,
+                                use_cache=use_cache, **{argument: past_key_values}, **kwargs)
             except BaseException:
                 if length:
                     cache.crop(length)
@@ -73,7 +82,7 @@ def decoder_forward(runner: Runner, decoder: Any) -> Callable[..., Any]:
     return forward
 
 
-def prepare_cache(runner: Runner, model: Any) -> Callable[..., Any]:
+def prepare_cache(runner: Runner, model: Any, argument: str) -> Callable[..., Any]:
     """generate() asks for its cache here: it gets one of the engine's."""
     original = model._prepare_cache_for_generation
 
@@ -83,20 +92,23 @@ def prepare_cache(runner: Runner, model: Any) -> Callable[..., Any]:
         if kind not in (None, "dynamic"):
             raise Unsupported(f"cache_implementation='{kind}': a patched model has mlac's cache")
         if generation_config.use_cache is not False:
-            if model_kwargs.get("past_key_values") is None:
-                model_kwargs["past_key_values"] = Cache(runner)
+            if model_kwargs.get(argument) is None:
+                model_kwargs[argument] = Cache(runner)
             generation_config.cache_implementation = None
         return original(generation_config, model_kwargs, *args, **kwargs)
 
     return prepare
 
 
-def _refuse(decoder: Any, kwargs: dict[str, Any]) -> None:
+def _refuse(decoder: Any, argument: str, kwargs: dict[str, Any]) -> None:
     if decoder.training:
         raise Unsupported("mlac does not train: call model.eval(), or unpatch the model")
     wants = kwargs.get("output_attentions")
     if decoder.config.output_attentions if wants is None else wants:
         raise Unsupported("output_attentions: mlac's kernels never form the attention weights")
+    for name, value in kwargs.items():
+        if isinstance(value, HuggingFaceCache):  # not read, every step would be a prompt
+            raise Unsupported(f"{name}: a cache under this name is not known, expected {argument}")
 
 
 def _check_input(input_ids: Any, inputs_embeds: Any) -> torch.Tensor:

@@ -18,7 +18,7 @@ from .._runtime import Device, Engine, Package
 from . import _layers
 from ._cache import Cache
 from ._compare import compare
-from ._forward import attention_forward, decoder_forward, prepare_cache
+from ._forward import attention_forward, cache_argument, decoder_forward, prepare_cache
 from ._step import Runner
 from ._weights import Weights
 
@@ -122,11 +122,13 @@ class Patched:
         self._replaced: list[tuple[Any, str, Any]] = []
         self._decoder = decoder
         results = _layers.RESULTS[decoder.config.model_type]
+        argument = cache_argument(decoder)
         for layer, module in enumerate(attentions):
             self._replace(module, "forward", attention_forward(runner, layer, results))
         self._replace(decoder, "forward", decoder_forward(runner, decoder))
         if hasattr(model, "_prepare_cache_for_generation"):
-            self._replace(model, "_prepare_cache_for_generation", prepare_cache(runner, model))
+            self._replace(model, "_prepare_cache_for_generation",
+                          prepare_cache(runner, model, argument))
         self._replace(decoder, "_mlac_patched", self)
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ from .._errors import Unsupported
 
 # Since 5.17 `Cache.crop` takes what to remove; 6 may move anything.
 MINIMUM, BELOW = (5, 17), (6,)
-MEASURED = "5.17.0 with torch 2.11.0"
+MEASURED = "5.17.0 with torch 2.11.0, 5.24.0 with torch 2.15.0"
 
 
 def _numbers(version: str) -> tuple[int, ...]:

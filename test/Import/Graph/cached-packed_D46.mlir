@@ -31,6 +31,50 @@ func.func @packed(%q: tensor<?x4x?x8xf32> {graph.input = "query"}, %ids: tensor<
 
 // -----
 
+// Later versions compare what the input says of a query's position and of a key's.
+
+// CHECK-LABEL: func.func @of_positions
+// CHECK: graph.node "mlac.cached_attention"
+// CHECK-SAME: window = 0 : i64
+func.func @of_positions(%q: tensor<?x4x?x8xf32> {graph.input = "query"}, %ids: tensor<?x?xi64> {graph.input = "input_ids"},
+    %p: tensor<?x?xi64> {graph.input = "position_ids"}) -> tensor<?x4x?x8xf32> {
+  %b = graph.node "aten.sym_size.int"(%p) {self = #graph.in<0>, dim = 0 : i64} called "batch" : (tensor<?x?xi64>) -> index
+  %n = graph.node "aten.sym_size.int"(%p) {self = #graph.in<0>, dim = 1 : i64} called "tokens" : (tensor<?x?xi64>) -> index
+  %ab = graph.node "aten.arange.default"(%b) {end = #graph.in<0>} called "rows" : (index) -> tensor<?xi64>
+  %rows = graph.node "aten.view.default"(%ab) {self = #graph.in<0>, size = [-1, 1, 1, 1]} called "rows_4d" : (tensor<?xi64>) -> tensor<?x1x1x1xi64>
+  %at = graph.node "aten.arange.default"(%n) {end = #graph.in<0>} called "positions" : (index) -> tensor<?xi64>
+  %qs = graph.node "aten.view.default"(%at) {self = #graph.in<0>, size = [1, 1, -1, 1]} called "queries" : (tensor<?xi64>) -> tensor<1x1x?x1xi64>
+  %ks = graph.node "aten.view.default"(%at) {self = #graph.in<0>, size = [1, 1, 1, -1]} called "keys" : (tensor<?xi64>) -> tensor<1x1x1x?xi64>
+  %pq = graph.node "aten.index.Tensor"(%p, %rows, %qs) {self = #graph.in<0>, indices = [#graph.in<1>, #graph.in<2>]} called "of_queries" : (tensor<?x?xi64>, tensor<?x1x1x1xi64>, tensor<1x1x?x1xi64>) -> tensor<?x1x?x1xi64>
+  %pk = graph.node "aten.index.Tensor"(%p, %rows, %ks) {self = #graph.in<0>, indices = [#graph.in<1>, #graph.in<2>]} called "of_keys" : (tensor<?x?xi64>, tensor<?x1x1x1xi64>, tensor<1x1x1x?xi64>) -> tensor<?x1x1x?xi64>
+  %m = graph.node "aten.le.Tensor"(%pk, %pq) {self = #graph.in<0>, other = #graph.in<1>} called "past" : (tensor<?x1x1x?xi64>, tensor<?x1x?x1xi64>) -> tensor<?x1x?x?xi1>
+  %o = graph.node "aten.scaled_dot_product_attention.default"(%q, %q, %q, %m) {query = #graph.in<0>, key = #graph.in<1>, value = #graph.in<2>, attn_mask = #graph.in<3>} called "attention" : (tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>, tensor<?x1x?x?xi1>) -> tensor<?x4x?x8xf32>
+  return %o : tensor<?x4x?x8xf32>
+}
+
+// -----
+
+// Tokens are no positions.
+
+func.func @of_tokens(%q: tensor<?x4x?x8xf32> {graph.input = "query"}, %ids: tensor<?x?xi64> {graph.input = "input_ids"},
+    %p: tensor<?x?xi64> {graph.input = "position_ids"}) -> tensor<?x4x?x8xf32> {
+  %b = graph.node "aten.sym_size.int"(%p) {self = #graph.in<0>, dim = 0 : i64} called "batch" : (tensor<?x?xi64>) -> index
+  %n = graph.node "aten.sym_size.int"(%p) {self = #graph.in<0>, dim = 1 : i64} called "tokens" : (tensor<?x?xi64>) -> index
+  %ab = graph.node "aten.arange.default"(%b) {end = #graph.in<0>} called "rows" : (index) -> tensor<?xi64>
+  %rows = graph.node "aten.view.default"(%ab) {self = #graph.in<0>, size = [-1, 1, 1, 1]} called "rows_4d" : (tensor<?xi64>) -> tensor<?x1x1x1xi64>
+  %at = graph.node "aten.arange.default"(%n) {end = #graph.in<0>} called "positions" : (index) -> tensor<?xi64>
+  %qs = graph.node "aten.view.default"(%at) {self = #graph.in<0>, size = [1, 1, -1, 1]} called "queries" : (tensor<?xi64>) -> tensor<1x1x?x1xi64>
+  %ks = graph.node "aten.view.default"(%at) {self = #graph.in<0>, size = [1, 1, 1, -1]} called "keys" : (tensor<?xi64>) -> tensor<1x1x1x?xi64>
+  %pq = graph.node "aten.index.Tensor"(%ids, %rows, %qs) {self = #graph.in<0>, indices = [#graph.in<1>, #graph.in<2>]} called "of_queries" : (tensor<?x?xi64>, tensor<?x1x1x1xi64>, tensor<1x1x?x1xi64>) -> tensor<?x1x?x1xi64>
+  %pk = graph.node "aten.index.Tensor"(%ids, %rows, %ks) {self = #graph.in<0>, indices = [#graph.in<1>, #graph.in<2>]} called "of_keys" : (tensor<?x?xi64>, tensor<?x1x1x1xi64>, tensor<1x1x1x?xi64>) -> tensor<?x1x1x?xi64>
+  %m = graph.node "aten.le.Tensor"(%pk, %pq) {self = #graph.in<0>, other = #graph.in<1>} called "past" : (tensor<?x1x1x?xi64>, tensor<?x1x?x1xi64>) -> tensor<?x1x?x?xi1>
+  // expected-error @below {{its attention is not understood: what its argument 'attn_mask' holds is not followed}}
+  %o = graph.node "aten.scaled_dot_product_attention.default"(%q, %q, %q, %m) {query = #graph.in<0>, key = #graph.in<1>, value = #graph.in<2>, attn_mask = #graph.in<3>} called "attention" : (tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>, tensor<?x1x?x?xi1>) -> tensor<?x4x?x8xf32>
+  return %o : tensor<?x4x?x8xf32>
+}
+
+// -----
+
 // Without what stands before the first position, it is not known that no place is counted.
 
 func.func @forward(%q: tensor<?x4x?x8xf32> {graph.input = "query"}, %ids: tensor<?x?xi64> {graph.input = "input_ids"},

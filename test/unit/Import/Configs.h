@@ -30,6 +30,19 @@ inline nlohmann::json readConfigJson(llvm::StringRef name) {
   return nlohmann::json::parse(readConfigText(name), nullptr, false);
 }
 
+/// With the fields of rope where transformers 5 has them.
+inline nlohmann::json withNewRopeFields(llvm::StringRef name) {
+  nlohmann::json config = readConfigJson(name);
+  nlohmann::json fields = config["rope_scaling"];
+  fields["rope_type"] = fields["type"];
+  fields.erase("type");
+  fields["rope_theta"] = config["rope_theta"];
+  config["rope_parameters"] = fields;
+  config.erase("rope_scaling");
+  config.erase("rope_theta");
+  return config;
+}
+
 inline ModelConfig parseOrFail(llvm::StringRef text,
                                const ConfigOptions &options = {}) {
   llvm::Expected<ModelConfig> config = parseModelConfig(text, options);

@@ -154,6 +154,12 @@ TEST(ModelConfigLike, A42_KeysOfOtherAttentionAreErrors) {
   EXPECT_EQ(readLike("deepseek_v3", "deepseek_v3", {{"attn_output_gate", true}}),
             "attn_output_gate = true: a gate of the output: that is not what layers of deepseek_v3 "
             "have, expected null");
+  EXPECT_EQ(readLike("deepseek_v3", "deepseek_v3", {{"param_sink_number", 128}}),
+            "param_sink_number = 128: sinks: that is not what layers of deepseek_v3 have, expected "
+            "null");
+  EXPECT_EQ(llama({{"no_rope_layers", json::array()}, {"no_rope_layer_interval", 4}}),
+            "no_rope_layer_interval = 4: positions rotate queries and keys in all of such layers, "
+            "expected null");
 }
 
 // Classes of transformers that differ in what no key says.
@@ -169,6 +175,24 @@ TEST(ModelConfigLike, A42_TypesOfOtherAttentionAreErrors) {
   EXPECT_EQ(readLike("llama", "llama3_1_8b", {{"model_type", nullptr}}), "");
 }
 
+TEST(ModelConfigLike, A42_LatentTypesOfOtherAttentionAreErrors) {
+  EXPECT_EQ(readLike("deepseek_v32", "deepseek_v32", {{"model_type", "axk2"}}),
+            "model_type = \"axk2\": a gate of the output, in one projection with queries: that is "
+            "not what layers of deepseek_v32 have");
+  EXPECT_EQ(readLike("glm_moe_dsa", "glm_5_2", {{"model_type", "hy_v4"}}),
+            "model_type = \"hy_v4\": sinks, and a gate of the output: that is not what layers of "
+            "glm_moe_dsa have");
+  EXPECT_EQ(readLike("glm_moe_dsa", "glm_5_2", {{"model_type", "glm6"}, {"index_kpool", 16}}),
+            "index_kpool = 16: keys that are selected in groups: that is not what layers of "
+            "glm_moe_dsa have, expected null");
+  for (const char *type : {"bailing_hybrid", "dots3_note_text", "glm5_next", "glm5_next_text",
+                           "hy_v4_vl_text", "mistral_large4_text"})
+    EXPECT_EQ(readLike("deepseek_v3", "deepseek_v3", {{"model_type", type}})
+                  .find("model_type = \"" + std::string(type) + "\": "),
+              0U);
+  EXPECT_EQ(readLike("deepseek_v3", "deepseek_v3", {{"model_type", "sarvam_mla"}}), "");
+}
+
 TEST(ModelConfigLike, A42_KeysThatSayTheSame) {
   EXPECT_EQ(readLike("llama", "llama3_1_8b",
                      {{"use_qk_norm", false},
@@ -176,6 +200,7 @@ TEST(ModelConfigLike, A42_KeysThatSayTheSame) {
                       {"query_pre_attn_scalar", 128},
                       {"sliding_window", nullptr},
                       {"no_rope_layers", {1, 1}},
+                      {"no_rope_layer_interval", 4},
                       {"position_embedding_type", "rope"},
                       {"rotary_dim", 128},
                       {"rope_ratio", 1},

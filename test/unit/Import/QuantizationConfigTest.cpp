@@ -85,6 +85,30 @@ TEST(QuantizationConfig, A14_AttentionThatIsLeftOutHasNoScales) {
   }
 }
 
+// Name by name, as exporters write them.
+TEST(QuantizationConfig, A14_AttentionThatIsListedHasNoScales) {
+  auto scalesWith = [](json config, const std::string &place,
+                       const std::vector<std::string> &projections) {
+    std::vector<std::string> names = {"lm_head"};
+    for (int64_t layer = 0; layer < config["num_hidden_layers"]; ++layer)
+      for (const std::string &projection : projections)
+        names.push_back(place + std::to_string(layer) + ".self_attn." + projection);
+    json quantization = {{"quant_method", "awq"}, {"modules_to_not_convert", names}};
+    config.erase("quantization_config");
+    json whole = {
+        {"model_type", "acme_vl"}, {"text_config", config}, {"quantization_config", quantization}};
+    return parseOrFail(whole.dump()).weightScales;
+  };
+  json latents = readConfigJson("deepseek_v3"), heads = readConfigJson("llama3_1_8b");
+  for (const char *place : {"model.layers.", "language_model.model.layers.",
+                            "model.language_model.layers.", "language.model.layers."}) {
+    EXPECT_EQ(scalesWith(latents, place,
+                         {"q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"}),
+              std::nullopt);
+    EXPECT_EQ(scalesWith(heads, place, {"q_proj", "k_proj", "v_proj", "o_proj"}), std::nullopt);
+  }
+}
+
 TEST(QuantizationConfig, A14_OtherStrategiesAreNamed) {
   auto expect = [](const json &quantization, const std::string &text) {
     std::string message = errorWith({{"quantization_config", quantization}});

@@ -37,6 +37,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 
+#include <map>
+
 namespace mlac::mla_to_tile {
 
 using mlac::blockWidth;
@@ -228,7 +230,7 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> caches;
   mlir::IRMapping scalars;
   llvm::StringMap<mlir::Value> dims, buffers;
-  llvm::DenseMap<int64_t, mlir::Value> constants;
+  std::map<int64_t, mlir::Value> constants; // a DenseMap has no place for the least and the most
   bool hasLaunched = false; // on every path to where the builder stands
 };
 
