@@ -6,9 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-//
-// A consumer has its products between waiting for and freeing a stage of each ring, and what follows
-// from them.
+// A consumer has its products between waiting for and freeing a stage of each ring, and what
+// follows from them.
 //
 //===----------------------------------------------------------------------===//
 

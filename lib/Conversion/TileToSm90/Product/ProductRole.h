@@ -6,7 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 //
-//
 // Every role keeps the program's loops and its index arithmetic; what it does at the ops between is
 // its own (ProductRoles.cpp: producers, ProductConsumer.cpp).
 //

@@ -18,7 +18,6 @@ using namespace mlir;
 using namespace mlac;
 using namespace mlac::product;
 
-
 namespace {
 class Producer : public Role {
 public:
