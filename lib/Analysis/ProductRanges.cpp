@@ -10,6 +10,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
@@ -38,6 +39,17 @@ static constexpr double kTensorShare = 0.91;
 /// those of fewer rows than a tile's have such.
 static constexpr double kAbsentRowNanoseconds = 1.35;
 
+/// Clocks that two warpgroups take to turn 128 x 128 codes into operands before their products can
+/// begin: steps of 128 columns by 128, 192 and 256 rows and 128 of the depth take 0.92, 1.11 and
+/// 1.39 us, and their products 0.52, 0.78 and 1.03 (one H100, docs/lab/products.md).
+static constexpr double kTurnCycles = 750, kTurnedCodes = 128 * 128;
+/// Of the power limit's rate, for the energy of that: 4096 rows of 7168 x 16384 and of 24576 x 1536
+/// run at 612 and 616 TFLOP/s there.
+static constexpr double kTurnedPowerShare = 0.77;
+/// Of a copy's rate, at which a kernel writes the values of codes: 7168 x 16384 in 196 us (one
+/// H200).
+static constexpr double kDequantisingShare = 0.7;
+
 /// Ranges end here: with more rows the tiles of many rows are within 5 % of the best of all
 /// (docs/lab/products.md).
 static constexpr int64_t kMostRows = 1024;
@@ -52,6 +64,8 @@ struct Model {
   const TargetDescription &target;
 
   double microseconds(double clocks) const { return clocks / kClockGhz / 1e3; }
+  bool turnsCodes() const { return shape.operands == ProductOperands::CodedWeights; }
+  int64_t weightBytes() const { return turnsCodes() ? 1 : kElementBytes; }
   /// Threads write the tile, the copy engine reads it.
   double store(int64_t rows, int64_t columns) const {
     auto bytes = static_cast<double>(rows * columns * kElementBytes);
@@ -68,21 +82,29 @@ double Model::turn(int64_t rows, int64_t programs, const RangeTiles &tiles, int6
   auto steps = static_cast<double>(
       llvm::divideCeil(shape.depth / tiles.parts, static_cast<int64_t>(kProductDepth)));
   auto flops = static_cast<double>(2 * tiles.rows * columns * kProductDepth);
-  auto bytes = static_cast<double>((tiles.rows + columns) * kProductDepth * kElementBytes);
-  double tensor = microseconds(flops / target.sm.tensorFlopsPerClock / kTensorShare);
+  auto bytes =
+      static_cast<double>((tiles.rows * kElementBytes + columns * weightBytes()) * kProductDepth);
+  double tensor = microseconds(flops / target.sm.tensorFlopsPerClock);
   auto absent = static_cast<double>(std::max<int64_t>(tiles.rows - rows, 0));
   double load =
       microseconds(bytes / target.sm.l2BytesPerClock) + absent * kAbsentRowNanoseconds / 1e3;
   double power = static_cast<double>(programs) * flops / target.matmulTflops / 1e6;
+  if (turnsCodes()) {
+    auto codes = static_cast<double>(columns * kProductDepth);
+    tensor += microseconds(codes / kTurnedCodes * kTurnCycles);
+    power /= kTurnedPowerShare;
+  } else {
+    tensor /= kTensorShare;
+  }
   return steps * std::max({tensor, load, power}) + store(tiles.rows, columns);
 }
 
 /// Operands and results once. Fewer programs than keep the machine busy do not take all of its
 /// bandwidth.
 double Model::memory(int64_t rows, const RangeTiles &tiles, double programs) const {
-  auto elements =
-      static_cast<double>(shape.columns * shape.depth + rows * shape.columns + rows * shape.depth);
-  double bytes = elements * static_cast<double>(shape.batch * kElementBytes);
+  auto weights = static_cast<double>(shape.columns * shape.depth * weightBytes());
+  auto others = static_cast<double>(rows * (shape.columns + shape.depth) * kElementBytes);
+  double bytes = (weights + others) * static_cast<double>(shape.batch);
   double share = std::min(1.0, programs / static_cast<double>(target.tuning.busyPrograms));
   return bytes / target.readGbps / 1e3 / share + store(tiles.rows, tiles.columns);
 }
@@ -226,18 +248,9 @@ static llvm::SmallVector<size_t> chooseKernels(const Times &times, size_t given,
   return chosen;
 }
 
-ProductRanges mlac::chooseProductRanges(const ProductShape &shape, bool mayCut,
-                                        const TargetDescription &target) {
-  ProductTiles many = chooseProductTiles(shape, target);
-  llvm::SmallVector<RangeTiles> candidates = {
-      {kProductTileRows, many.columns, many.tailColumns, 1}};
-  if (many.tailColumns != 0) // the tail's kernel can take all
-    candidates.push_back({kProductTileRows, many.tailColumns});
-  size_t given = candidates.size();
-  for (const RangeTiles &tiles : getCandidates(shape, mayCut, target))
-    if (!llvm::is_contained(candidates, tiles))
-      candidates.push_back(tiles);
-
+/// Of `candidates`, the first `given` of which there are in any case.
+static ProductRanges chooseRanges(const ProductShape &shape, llvm::ArrayRef<RangeTiles> candidates,
+                                  size_t given, const TargetDescription &target) {
   llvm::SmallVector<Limit> limits = getLimits();
   Times times(shape, candidates, limits, target);
   llvm::SmallVector<size_t> chosen = chooseKernels(times, given, candidates.size());
@@ -256,4 +269,59 @@ ProductRanges mlac::chooseProductRanges(const ProductShape &shape, bool mayCut,
   if (result.ranges.back().number == 0) // as more rows have
     result.ranges.pop_back();
   return result;
+}
+
+ProductRanges mlac::chooseProductRanges(const ProductShape &shape, bool mayCut,
+                                        const TargetDescription &target) {
+  ProductTiles many = chooseProductTiles(shape, target);
+  llvm::SmallVector<RangeTiles> candidates = {
+      {kProductTileRows, many.columns, many.tailColumns, 1}};
+  if (many.tailColumns != 0) // the tail's kernel can take all
+    candidates.push_back({kProductTileRows, many.tailColumns});
+  size_t given = candidates.size();
+  for (const RangeTiles &tiles : getCandidates(shape, mayCut, target))
+    if (!llvm::is_contained(candidates, tiles))
+      candidates.push_back(tiles);
+  return chooseRanges(shape, candidates, given, target);
+}
+
+//===----------------------------------------------------------------------===//
+// Turned codes
+//===----------------------------------------------------------------------===//
+
+/// Reads codes and writes values.
+static double predictDequantising(const ProductShape &shape, const TargetDescription &target) {
+  constexpr double bytesOfCode = 1 + kElementBytes;
+  auto codes = static_cast<double>(shape.columns * shape.depth * shape.batch);
+  return target.launchMicroseconds +
+         codes * bytesOfCode / (kDequantisingShare * target.copyGbps) / 1e3;
+}
+
+int64_t mlac::findMostTurnedRows(const ProductShape &shape, const ProductRanges &turned,
+                                 const TargetDescription &target) {
+  ProductShape plain = shape;
+  plain.operands = ProductOperands::Values;
+  ProductRanges values = chooseProductRanges(plain, /*mayCut=*/false, target);
+  double writing = predictDequantising(shape, target);
+  auto predict = [&](const ProductShape &of, const ProductRanges &ranges, int64_t rows) {
+    return predictRangeMicroseconds(of, rows, ranges.find(rows), target);
+  };
+  int64_t most = 0;
+  auto rows = llvm::map_to_vector(getLimits(), [](const Limit &limit) { return limit.mostRows; });
+  llvm::append_range(rows, target.tuning.productRows);
+  llvm::sort(rows);
+  for (int64_t count :
+       llvm::make_filter_range(rows, [](int64_t count) { return count > kProductTileRows; })) {
+    if (predict(shape, turned, count) >= writing + predict(plain, values, count))
+      return most;
+    most = count;
+  }
+  return std::numeric_limits<int64_t>::max();
+}
+
+ProductRanges mlac::chooseTurnedRanges(const ProductShape &shape, const TargetDescription &target) {
+  llvm::SmallVector<RangeTiles> candidates;
+  for (int64_t rows = kMaxColumns; rows >= kLeastTurnedRows; rows -= kColumnStep)
+    candidates.push_back({rows, kTurnedColumns});
+  return chooseRanges(shape, candidates, /*given=*/1, target);
 }

@@ -35,6 +35,7 @@ struct RangeTiles {
     return rows == other.rows && columns == other.columns && tailColumns == other.tailColumns &&
            parts == other.parts;
   }
+  bool operator!=(const RangeTiles &other) const { return !(*this == other); }
 };
 
 /// Microseconds of the product of `rows` rows in these tiles: turns of programs, each bound by
@@ -51,11 +52,31 @@ struct ProductRanges {
   };
   llvm::SmallVector<RangeTiles> tiles; ///< the first for more rows than all ranges have
   llvm::SmallVector<Range> ranges;     ///< ascending, neighbours differ
+
+  /// Of so many rows.
+  const RangeTiles &find(int64_t rows) const {
+    for (const Range &range : ranges)
+      if (rows <= range.mostRows)
+        return tiles[range.number];
+    return tiles.front();
+  }
 };
 
 /// `mayCut`: the depth of at most 128 rows may be cut in parts.
 ProductRanges chooseProductRanges(const ProductShape &shape, bool mayCut,
                                   const TargetDescription &target);
+
+/// Weights of codes that are turned into values in registers, columns first: tiles of
+/// `kTurnedColumns` of the product's columns by so many of its rows, or more.
+inline constexpr int64_t kTurnedColumns = 128, kLeastTurnedRows = 64;
+
+/// The same for such a product.
+ProductRanges chooseTurnedRanges(const ProductShape &shape, const TargetDescription &target);
+
+/// Of more than 128 rows, up to how many such a product is faster than writing all of the weight's
+/// values and multiplying these: 0 where it never is, the largest number where it always is.
+int64_t findMostTurnedRows(const ProductShape &shape, const ProductRanges &turned,
+                           const TargetDescription &target);
 
 } // namespace mlac
 

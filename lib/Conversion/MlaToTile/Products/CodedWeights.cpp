@@ -88,6 +88,15 @@ bool mlac::mla_to_tile::canMultiplyCodes(const Product &product, int64_t tileCol
          });
 }
 
+bool mlac::mla_to_tile::canTurnCodes(const Product &product) {
+  auto isOfTiles = [](const Matrices &weights) {
+    return weights.scales->rows != 1 || weights.scales->columns == 0;
+  };
+  return canMultiplyCodes(product) && isOfTiles(product.rhs) &&
+         llvm::all_of(product.others,
+                      [&](const Product::Others &others) { return isOfTiles(others.rhs); });
+}
+
 SmallVector<Value> mlac::mla_to_tile::getScaleBuffers(const Product &product) {
   SmallVector<Value> buffers;
   if (product.lhs.scales)
@@ -154,18 +163,17 @@ Value ScaleTiles::tile(KernelBuilder &b, Value column, Value k, Value sum) const
     // Behind the rows of one source its loads give zeros; before them they are another's.
     Value row = b.add(b.add(batchRow, source.row), b.sub(column, b.index(source.from)));
     row = sources.size() > 1 ? b.maximum(row, b.index(0)) : row;
-    OpFoldResult rows = b.fixed(source.scales.matrixRows), none = b.fixed(0),
-                 down = b.fixed(source.scales.countAcross()), first = none;
+    OpFoldResult rows = b.fixed(source.scales.matrixRows),
+                 down = b.fixed(source.scales.countAcross()), first = b.fixed(0);
     if (source.scales.columns != 0)
       first = b.extent(b.divNarrow(k, b.index(source.scales.columns)));
-    Value view = weightsAreRows
-                     ? b.view(source.buffer, first, {rows, b.fixed(shape[1])}, {down, none})
-                     : b.view(source.buffer, first, {b.fixed(shape[0]), rows}, {none, down});
-    SmallVector<Value, 2> at = {row, b.index(0)};
-    if (!weightsAreRows)
-      std::swap(at[0], at[1]);
-    return b.load(view, at, shape);
+    if (weightsAreRows)
+      return b.load(b.view(source.buffer, first, {rows}, {down}), row, {shape[0]});
+    Value view = b.view(source.buffer, first, {b.fixed(shape[0]), rows}, {b.fixed(0), down});
+    return b.load(view, {b.index(0), row}, shape);
   });
+  if (auto vector = dyn_cast<RankedTensorType>(result.getType()); vector && vector.getRank() == 1)
+    return b.broadcast(result, shape[1]);
   return isa<RankedTensorType>(result.getType()) ? result : b.splat(result, shape);
 }
 
@@ -216,6 +224,14 @@ Value ScaleTiles::accumulate(KernelBuilder &b, const Place &at, Value sum,
     return multiply(sum);
   Value product = multiply(b.like(sum, 0));
   return b.fma(product, factor(b, at, sum), sum);
+}
+
+Value ScaleTiles::turn(KernelBuilder &b, Value column, Value k, Value codes, Type element) const {
+  if (!isOfBlocks())
+    return codes;
+  Value scale = choose(b, column, [&](const Source &source) { return load(b, source, column, k); });
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(codes.getType()).getShape();
+  return b.narrow(b.mulf(b.widen(codes), b.splat(scale, shape)), element);
 }
 
 Value ScaleTiles::finish(KernelBuilder &b, Value column, Value sum) const {

@@ -38,6 +38,10 @@ inline constexpr int64_t kCodedDepth = 128;
 /// Whether tiles of so many of the product's columns have one scale each for 128 of the depth.
 bool canMultiplyCodes(const Product &product, int64_t tileColumns = SwappedTile::kColumns);
 
+/// Whether a tile's codes can be turned into values of another type in registers: 64 of the
+/// product's columns have one scale for 128 of the depth, or only scales behind the sum.
+bool canTurnCodes(const Product &product);
+
 /// What kernels of such products are called behind "linear_".
 inline llvm::StringRef getCodesPrefix(const Product &product) {
   return product.lhs.scales ? "coded_" : product.rhs.scales ? "codes_" : "";
@@ -64,6 +68,9 @@ public:
   /// `sum` and the product of 128 of the depth from `k` on, which `multiply` adds to its argument.
   Value accumulate(KernelBuilder &b, const Place &at, Value sum,
                    llvm::function_ref<Value(Value)> multiply) const;
+  /// Values of the type `element` for codes of 64 columns and 128 of the depth (canTurnCodes),
+  /// scaled where their scale is that of a block of the depth; else the codes.
+  Value turn(KernelBuilder &b, Value column, Value k, Value codes, mlir::Type element) const;
   /// Scales of the shape of `sum`.
   Value tile(KernelBuilder &b, Value column, Value k, Value sum) const;
   /// The sum over all of the depth, scaled.

@@ -14,6 +14,7 @@
 #include "Products/CodedWeights.h"
 #include "Products/PersistentProduct.h"
 #include "Products/ProductViews.h"
+#include "Products/TurnedProduct.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -318,9 +319,11 @@ void mlac::mla_to_tile::emitProduct(StepLowering &step, const Product &product, 
     return emitProduct(step, dequantiseWeights(step, product), moreThan);
   ProductKernel few(product, step.shapes.few), many(product, step.shapes.many);
   auto emitMany = [&] {
-    if (isCoded && !hasCodedRows) // of many rows the products are what takes the time
-      return emitProduct(step, dequantiseWeights(step, product),
-                         step.shapes.getSwapped().back().rows);
+    if (isCoded && !hasCodedRows)
+      return emitTurnedProduct(step, product, step.shapes.getSwapped().back().rows,
+                               [&](int64_t few) { // the product is what takes the time
+                                 emitProduct(step, dequantiseWeights(step, product), few);
+                               });
     if (!emitPersistentProduct(step, product))
       many.launch(step);
   };

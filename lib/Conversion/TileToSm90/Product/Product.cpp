@@ -172,6 +172,13 @@ static bool isInvariant(tile::KernelOp kernel, tile::LoadOp load) {
   return !!kernel.getArgAttr(argument.getArgNumber(), tile::kInvariantAttr);
 }
 
+/// Products, or what turns codes into one's operand.
+static bool hasOnlyProducts(Operation::user_range users) {
+  return llvm::all_of(users, [](Operation *user) {
+    return isa<tile::DotOp>(user) || (isa<arith::ExtFOp>(user) && isOfCodes(user->getOperand(0)));
+  });
+}
+
 /// A load of a step, used by products only (of a choice: by that).
 static std::string checkLoad(tile::LoadOp load, Block *step, bool isOfChoice) {
   if (!load || load->getBlock() != step || load.getType().getRank() != 2)
@@ -186,8 +193,7 @@ static std::string checkLoad(tile::LoadOp load, Block *step, bool isOfChoice) {
   if (!canMapView(load.getView()) || !isAligned(load.getView()) || rows > sm90::kMaxBoxRows ||
       rows % sm90::kSwizzleRows != 0)
     return "TMA cannot copy an operand";
-  bool isOperand =
-      isOfChoice ? load->hasOneUse() : llvm::all_of(load->getUsers(), llvm::IsaPred<tile::DotOp>);
+  bool isOperand = isOfChoice ? load->hasOneUse() : hasOnlyProducts(load->getUsers());
   return isOperand ? "" : "an operand has other uses";
 }
 
@@ -196,9 +202,7 @@ std::string Matcher::checkChoice(Value operand, Block *step) {
   Choice choice = getChoice(operand);
   for (Value inner = operand; auto select = inner.getDefiningOp<arith::SelectOp>();
        inner = select.getFalseValue()) {
-    bool isUsedAsOne = inner == operand
-                           ? llvm::all_of(select->getUsers(), llvm::IsaPred<tile::DotOp>)
-                           : select->hasOneUse();
+    bool isUsedAsOne = inner == operand ? hasOnlyProducts(select->getUsers()) : select->hasOneUse();
     if (isTile(select.getCondition()) || !isUsedAsOne)
       return "a choice of operands in a form not known";
   }
@@ -211,7 +215,8 @@ std::string Matcher::checkChoice(Value operand, Block *step) {
 
 std::string Matcher::checkOperands() {
   for (tile::DotOp dot : program.dots)
-    for (Value operand : {dot.getLhs(), dot.getRhs()}) {
+    for (Value operand :
+         std::initializer_list<Value>{getTurned(dot.getLhs()).codes, dot.getRhs()}) {
       tile::LoadOp load = getChoice(operand).loads.front();
       std::string why = operand.getDefiningOp<arith::SelectOp>()
                             ? checkChoice(operand, dot->getBlock())
@@ -223,7 +228,7 @@ std::string Matcher::checkOperands() {
     }
   llvm::sort(operands, [](tile::LoadOp a, tile::LoadOp b) { return a->isBeforeInBlock(b); });
   for (tile::DotOp dot : program.dots) {
-    if (isOfCodes(dot.getRhs()) && !isOfCodes(dot.getLhs()))
+    if (isOfCodes(dot.getRhs()) && !isOfCodes(getTurned(dot.getLhs()).codes))
       return "codes are not the side with 64 rows";
     int64_t depth =
         cast<RankedTensorType>(dot.getLhs().getType()).getDimSize(dot.getTransposeLhs() ? 0 : 1);
@@ -264,14 +269,15 @@ std::string Matcher::findScales() {
 /// Whether `op` makes what a product reads.
 bool Matcher::isOperand(Operation *op) const {
   return llvm::any_of(program.dots, [&](tile::DotOp dot) {
-    return llvm::any_of(ValueRange{dot.getLhs(), dot.getRhs()}, [&](Value operand) {
-      while (auto select = operand.getDefiningOp<arith::SelectOp>()) {
-        if (op == select || op == select.getTrueValue().getDefiningOp())
-          return true;
-        operand = select.getFalseValue();
-      }
-      return op == operand.getDefiningOp();
-    });
+    return llvm::any_of(ArrayRef<Value>{getTurned(dot.getLhs()).codes, dot.getRhs()},
+                        [&](Value operand) {
+                          while (auto select = operand.getDefiningOp<arith::SelectOp>()) {
+                            if (op == select || op == select.getTrueValue().getDefiningOp())
+                              return true;
+                            operand = select.getFalseValue();
+                          }
+                          return op == operand.getDefiningOp();
+                        });
   });
 }
 

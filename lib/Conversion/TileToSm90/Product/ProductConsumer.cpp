@@ -67,6 +67,7 @@ private:
   tile::DotOp getDot() const { return dots.front(); }
   Value startProduct(tile::DotOp dot, Value acc);
   Value finishProduct(Value acc, int32_t pending = 0);
+  Value turnCodes(Value codes, Value scale, Type element);
   void turnAndMultiply(tile::DotOp dot);
   Value loadFactor(tile::DotOp dot);
   void addProduct(tile::DotOp dot, Value product, Value factor);
@@ -133,11 +134,22 @@ void Consumer::release(ValueRange used, unsigned firstRing) {
       sm90::ReleaseOp::create(b, ring, used[number]);
 }
 
+/// 64 of the depth, as the left operand in registers.
+Value Consumer::turnCodes(Value codes, Value scale, Type element) {
+  auto values = getFragmentType(sm90::kPanelColumns, b.getF32Type());
+  Value wide = arith::ExtFOp::create(b, values, codes);
+  if (scale)
+    wide = arith::MulFOp::create(b, wide, sm90::SplatOp::create(b, values, scale));
+  return arith::TruncFOp::create(b, getFragmentType(sm90::kPanelColumns, element), wide);
+}
+
 /// Codes become the left operand in registers, 64 of the depth at a time: the product of some is in
-/// flight while the next are turned. The scale is loaded ahead of the wait, and a ring of codes is
+/// flight while the next are turned. Scales are loaded ahead of the wait, and a ring of codes is
 /// free as soon as they are in registers.
 void Consumer::turnAndMultiply(tile::DotOp dot) {
-  Value factor = loadFactor(dot);
+  Value factor = loadFactor(dot), scale = getTurned(dot.getLhs()).scale;
+  if (scale)
+    scale = cloner.get(scale);
   awaitStage();
   Value codes = findOperand(dot.getLhs()), other = findOperand(dot.getRhs());
   auto shared = cast<sm90::SmemType>(other.getType());
@@ -153,9 +165,7 @@ void Consumer::turnAndMultiply(tile::DotOp dot) {
     sm90::ReleaseOp::create(b, entry.rings.front(), stages.front());
   Value product = cloner.get(dot.getAcc());
   for (auto [number, piece] : llvm::enumerate(pieces)) {
-    Value wide =
-        arith::ExtFOp::create(b, getFragmentType(sm90::kPanelColumns, b.getF32Type()), piece);
-    Value operand = arith::TruncFOp::create(b, getFragmentType(sm90::kPanelColumns, element), wide);
+    Value operand = turnCodes(piece, scale, element);
     Value rhs =
         sm90::SliceOp::create(b, slice, other, static_cast<int64_t>(number) * sm90::kPanelColumns);
     product = sm90::WgmmaOp::create(b, product.getType(), operand, rhs, product,

@@ -114,11 +114,19 @@ std::optional<Program> matchProgram(mlir::tile::KernelOp kernel, std::string &wh
 
 inline bool isTile(mlir::Value value) { return mlir::isa<mlir::RankedTensorType>(value.getType()); }
 bool isOfCodes(mlir::Value tile);
+/// The codes that an operand is turned from, by way of f32 values that `scale` (of the type of
+/// tile.splat's operand) multiplies: `truncf(mulf(extf(codes), splat(scale)))`. Else the operand,
+/// and no scale.
+struct TurnedOperand {
+  mlir::Value codes, scale;
+};
+TurnedOperand getTurned(mlir::Value operand);
 /// Whether a vector has an element for each column of a tile: it is repeated over the rows.
 bool isOfColumns(mlir::Value vector);
 /// The type in a role of what `op` makes as `type`.
 mlir::Type convertProductType(mlir::Operation *op, mlir::Type type);
-/// The operand as a choice; of one load if it is no arith.select. Null loads: no load.
+/// The operand, or the codes that it is turned from, as a choice; of one load if it is no
+/// arith.select. Null loads: no load.
 Choice getChoice(mlir::Value operand);
 /// Index arithmetic and views: every role has its own.
 bool isScalar(mlir::Operation *op);

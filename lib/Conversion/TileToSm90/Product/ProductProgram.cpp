@@ -34,12 +34,29 @@ bool product::isOfCodes(Value tile) {
 }
 
 bool product::Program::hasCodes() const {
-  return llvm::any_of(dots, [](tile::DotOp dot) { return isOfCodes(dot.getLhs()); });
+  return llvm::any_of(dots,
+                      [](tile::DotOp dot) { return isOfCodes(getTurned(dot.getLhs()).codes); });
 }
 
 bool product::Program::turnsCodes() const {
-  return llvm::any_of(
-      dots, [](tile::DotOp dot) { return isOfCodes(dot.getLhs()) && !isOfCodes(dot.getRhs()); });
+  return llvm::any_of(dots, [](tile::DotOp dot) {
+    return isOfCodes(getTurned(dot.getLhs()).codes) && !isOfCodes(dot.getRhs());
+  });
+}
+
+TurnedOperand product::getTurned(Value operand) {
+  auto narrow = operand.getDefiningOp<arith::TruncFOp>();
+  auto product = narrow ? narrow.getIn().getDefiningOp<arith::MulFOp>() : arith::MulFOp();
+  if (!product || !narrow->hasOneUse() || !product->hasOneUse())
+    return {operand, Value()};
+  for (auto [tile, factor] : {std::pair(product.getLhs(), product.getRhs()),
+                              std::pair(product.getRhs(), product.getLhs())}) {
+    auto wide = tile.getDefiningOp<arith::ExtFOp>();
+    auto scale = factor.getDefiningOp<tile::SplatOp>();
+    if (wide && scale && wide->hasOneUse() && isOfCodes(wide.getIn()))
+      return {wide.getIn(), scale.getOperand()};
+  }
+  return {operand, Value()};
 }
 
 bool product::isOfColumns(Value vector) {
@@ -133,6 +150,7 @@ sm90::SmemType product::getStagingType(tile::StoreOp store) {
 }
 
 Choice product::getChoice(Value operand) {
+  operand = getTurned(operand).codes;
   Choice choice;
   while (auto select = operand.getDefiningOp<arith::SelectOp>()) {
     choice.conditions.push_back(select.getCondition());
