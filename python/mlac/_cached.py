@@ -46,14 +46,16 @@ def _slots(metadata: Metadata, page_size: int) -> np.ndarray:
 class _Attention:
     """What stands in the place of one attention of the graph."""
 
-    def __init__(self, run: Callable[..., torch.Tensor], layer: int):
-        self._run, self._layer = run, layer
+    def __init__(self, run: Callable[..., torch.Tensor], layer: int,
+                 check: Callable[[int, int], None]):
+        self._run, self._layer, self._check = run, layer, check
         self.__name__ = f"cached_attention_{layer}"
 
     def __call__(self, query: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
         """Of queries [batch, heads, tokens, channels], as the graph has them, and what else the
         attention takes: new tokens alone."""
         batch, heads, tokens, _ = query.shape
+        self._check(batch, tokens)
         output = self._run(self._layer, query, *others)
         return output.view(batch, tokens, heads, -1).transpose(1, 2)
 
@@ -375,6 +377,7 @@ class CachedModel:
         self.package, self.info = package, info
         self._program, self._kwargs, self._attend = program, example_kwargs, attend
         self.caches = attend.caches  # of each attention, one or several
+        self._shapes: list[tuple[int, int]] = []  # that a step's tokens may have
         self._masks = MaskInputs(program, plan)
         self._sizes = _sizes_of_inputs(program)
         self._graph = self._replace(plan["attention"])
@@ -384,7 +387,7 @@ class CachedModel:
         nodes = {node.name: node for node in module.graph.nodes}
         for layer, place in enumerate(places):
             old = nodes[place["node"]]
-            attention = _Attention(self._attend.run, layer)
+            attention = _Attention(self._attend.run, layer, self._check_tokens)
             operands = tuple(_find(nodes, value) for value in self._attend.inputs[layer].values)
             with module.graph.inserting_after(old):
                 new = module.graph.call_function(attention, operands)
@@ -408,6 +411,23 @@ class CachedModel:
         info = self.info
         lengths: list[int] = live_lengths(info.input_ids, info.seq_len).tolist()
         return [1] if info.input_ids.shape[1] == 1 else lengths
+
+    def _check_tokens(self, batch: int, tokens: int) -> None:
+        """Raises InvalidArgument where a step's rows [batch, tokens] are not the tokens of info."""
+        if (batch, tokens) not in self._shapes:
+            shapes = " or ".join(str(list(shape)) for shape in self._shapes)
+            raise InvalidArgument(f"expected the tokens of info, {shapes}, got {[batch, tokens]}: "
+                                  "call info.nest_sequences with each step's")
+
+    def _token_shapes(self) -> list[tuple[int, int]]:
+        """How the tokens of info may stand: one sequence behind the other, or, of as many each, a
+        row of each."""
+        from .sequence_info import live_lengths
+
+        info = self.info
+        lengths = live_lengths(info.input_ids, info.seq_len).tolist()
+        rows = [(len(lengths), lengths[0])] if len(set(lengths)) == 1 else []
+        return list(dict.fromkeys([(1, info.input_ids.size), *rows]))
 
     def _check_sizes(self, leaves: list[Any]) -> None:
         """Raises InvalidArgument where an argument has not the sizes that the graph is of alone."""
@@ -456,6 +476,7 @@ class CachedModel:
         from torch.utils import _pytree
 
         inputs = self._inputs(args, kwargs)
+        self._shapes = self._token_shapes()
         self._attend.prepare()
         with torch.no_grad():  # through caches there is none
             flat = self._graph(*inputs)

@@ -97,7 +97,10 @@ class LayersSequence:
             part.reserve(num_tokens)
 
     def truncate(self, num_tokens: int) -> None:
-        """Forgets the tokens from `num_tokens` on."""
+        """Forgets the tokens from `num_tokens` on, of every kind or, where one of them has given
+        back what it would go back to, of none."""
+        for part in self.parts:  # a fork takes no page, and is refused where truncate is
+            part.fork(num_tokens).free()
         for part in self.parts:
             part.truncate(num_tokens)
 
@@ -127,8 +130,8 @@ class LayersPlan:
              function: str | None = None, stream: Stream = None) -> None:
         """Plans a step of all kinds and advances the sequences by their query lengths.
 
-        Pages are taken before anything is planned: OutOfPages advances no sequence. What else is
-        wrong is so for the first kind already, and advances none either.
+        Pages are taken before anything is planned: OutOfPages advances no sequence. What else one
+        kind refuses advances none either.
         """
         if not isinstance(sequences, (list, tuple)) or \
                 not all(isinstance(sequence, LayersSequence) for sequence in sequences):
@@ -141,9 +144,16 @@ class LayersPlan:
         for sequence, new in zip(sequences, query_lens):
             if new > 0:
                 sequence.reserve(len(sequence) + new)
-        for number, plan in enumerate(self.parts):
-            plan.fill([sequence.parts[number] for sequence in sequences], query_lens, function,
-                      stream)
+        filled: list[Sequence] = []
+        try:
+            for number, plan in enumerate(self.parts):
+                parts = [sequence.parts[number] for sequence in sequences]
+                plan.fill(parts, query_lens, function, stream)
+                filled += parts
+        except BaseException:  # an interrupt, too
+            for part, new in zip(filled, list(query_lens) * len(self.parts)):
+                part.truncate(len(part) - new)
+            raise
 
     def run(self, hidden: Array, output: Array | None = None, layer: int = 0,
             stream: Stream = None, **outputs: Array) -> Array:

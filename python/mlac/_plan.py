@@ -130,13 +130,13 @@ class Plan(Handle):
                            integers("seq_lens", c_int32, seq_lens), table.address, table.shape[1],
                            slots.address, others, len(pools),
                            TABLES_ON_DEVICE if on_device else 0)
-        if on_device:
-            self._device_arrays = (block_table, slot_mapping, pools)
         sizes = _step_shape(shape) if shape is not None else None
         name = text("function", function) if function is not None else None
         call("mla_step_plan_tables", self._value, byref(batch), name, sizes and byref(sizes),
              address_of(stream))
         self._sequences = ()
+        if on_device:
+            self._device_arrays = (block_table, slot_mapping, pools)
 
     def fill_device(self, query_lens: Ints, seq_len_bounds: Ints, *, seq_lens: Array,
                     block_table: Array, slot_mapping: Array, positions: Array,
@@ -164,10 +164,11 @@ class Plan(Handle):
             integers("seq_len_bounds", c_int32, seq_len_bounds), views["seq_lens"].address,
             table.address, table.shape[1], slots.address, views["positions"].address, others,
             len(pools))
-        self._device_arrays = (seq_lens, block_table, slot_mapping, positions, pools)
         name = text("function", function) if function is not None else None
         call("mla_step_plan_device", self._value, byref(batch), name, address_of(stream))
         self._sequences = ()
+        # Those of the step before are read until here: a refused call has changed nothing.
+        self._device_arrays = (seq_lens, block_table, slot_mapping, positions, pools)
 
     def _check_tables(self, block_table, slot_mapping, count, tokens, is_cuda=None, pool=""):
         """Views of a pool's block table [count, columns] and slot mapping [tokens]."""

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from ._pages import Cache
     from ._runtime import Device, Sequence
 
-_TYPES = {"block_table": "<i4", "seq_lens": "<i4", "slot_mapping": "<i8"}
-
-
 class _Memory(Unique):
     """Device memory for numpy.asarray (CPU) or torch.as_tensor (CUDA), read-only there."""
 
@@ -59,11 +56,23 @@ class BlockTable(Handle):
         view = TableView()
         call("mla_table_view_of", self._value, byref(view))
         self.rows, self.columns, self.tokens = view.rows, view.columns, view.tokens
-        shapes = {"block_table": (view.rows, view.columns), "seq_lens": (view.rows,),
-                  "slot_mapping": (view.tokens,)}
-        for name, typestr in _TYPES.items():
-            setattr(self, name, _Memory(self._value, device.is_cuda, getattr(view, name),
-                                        shapes[name], typestr))
+        self._view, self._is_cuda = view, device.is_cuda
+
+    @property
+    def block_table(self) -> _Memory:
+        return self._memory(self._view.block_table, (self.rows, self.columns), "<i4")
+
+    @property
+    def seq_lens(self) -> _Memory:
+        return self._memory(self._view.seq_lens, (self.rows,), "<i4")
+
+    @property
+    def slot_mapping(self) -> _Memory:
+        return self._memory(self._view.slot_mapping, (self.tokens,), "<i8")
+
+    def _memory(self, address, shape, typestr):
+        """Made for each who asks: arrays of it own the table, which must not own them."""
+        return _Memory(self, self._is_cuda, address, shape, typestr)
 
     def _describe(self):
         return f"{self.rows} rows of {self.columns} pages, {self.tokens} slots"

@@ -5,6 +5,7 @@
 
 import os
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -163,6 +164,37 @@ class OpsTest(unittest.TestCase):
             q, k, v, ends(step.lengths, 1), ends(step.positions, 0), ends(rows, -1),
             ends(step.starts, 0), step.k_cache, step.v_cache)
         self.compare(step, output[:2], expected)
+
+    def story(self, seed, pages):
+        """One sequence, token by token: the largest error, over caches of so many pages."""
+        rng, width = np.random.default_rng(seed), 16
+        caches = [np.full((pages, 4, 2, width), np.nan, np.float32) for _ in range(2)]
+        rows, worst = [[], []], 0.0
+        of = lambda *numbers: np.array(numbers, np.int32)
+        for position in range(20):
+            q, *new = (rng.standard_normal((1, 1, heads, width)).astype(np.float32)
+                       for heads in (4, 2, 2))
+            for known, row in zip(rows, new):
+                known.append(np.repeat(row[0, 0], 2, 0))
+            output = attention.paged_mha_with_cache(q, *new, of(1), of(position), of(0), of(0),
+                                                    np.arange(5, dtype=np.int32)[None], *caches,
+                                                    None)
+            keys, values = map(np.stack, rows)
+            weights = np.exp(np.einsum("hd,thd->ht", q[0, 0], keys) * width**-0.5)
+            expected = np.einsum("ht,thd->hd", weights / weights.sum(1, keepdims=True), values)
+            worst = max(worst, np.abs(output.reshape(expected.shape) - expected).max())
+            yield worst
+
+    def test_D22_caches_of_other_sizes_in_the_same_step(self):
+        """Which a plan of the one does not fit."""
+        for worst in zip(self.story(1, 5), self.story(2, 9)):
+            self.assertLess(max(worst), 1e-5)
+
+    def test_D22_threads_have_caches_of_their_own(self):
+        """And one module's kernels."""
+        with ThreadPoolExecutor(4) as pool:
+            for worst in pool.map(lambda seed: max(self.story(seed, 5)), range(12)):
+                self.assertLess(worst, 1e-5)
 
     def test_D20_nothing_to_do(self):
         step, rows = self.contiguous(SHAPES[0], (5,), (0,))

@@ -361,6 +361,34 @@ class ModelTest(CachedModels, unittest.TestCase):
                                     r"exported, got \[5\]$"):
             cached(**self.arguments(ids, places[0]))
 
+    def test_D46_tokens_of_a_call_are_those_of_info(self):
+        """Behind the last of info nothing is computed, and rows of other sequences are others'."""
+        model = self.make_model("llama", TINY, "sdpa")
+        for options in ({}, {"attention": "PagedMultiHead"}):
+            info = SequenceInfo(max_seq_len=64, max_batch_size=4, page_size=16, max_num_tokens=64)
+            cached = self.make_cached(model, info, **options)
+            info.assign_cache_loc([[2], [0]])
+            for new, shape, message in (
+                    ([[1, 2, 3]], (1, 5), r"the tokens of info, \[1, 3\], got \[1, 5\]: call"),
+                    ([[1, 2, 3]], (3, 1), r"the tokens of info, \[1, 3\], got \[3, 1\]: call"),
+                    ([[1, 2, 3], [4]], (2, 2), r"the tokens of info, \[1, 4\], got \[2, 2\]: call"),
+                    ([[1] * 4, [2] * 4], (4, 2), r"\[1, 8\] or \[2, 4\], got \[4, 2\]"),
+                    ([[1], [2]], (3, 1), r"\[1, 2\] or \[2, 1\], got \[3, 1\]")):
+                with self.subTest(options=options, shape=shape):
+                    info.nest_sequences(new)
+                    ids = torch.ones(shape, dtype=torch.long)
+                    with self.assertRaisesRegex(mlac.InvalidArgument, message):
+                        cached(**self.arguments(ids, torch.arange(shape[1]).expand(shape)))
+        # Of as many tokens each, sequences may have rows of their own.
+        info = SequenceInfo(max_seq_len=64, max_batch_size=4, page_size=16, max_num_tokens=64)
+        cached = self.make_cached(model, info)
+        info.assign_cache_loc([[2], [0]])
+        info.nest_sequences([[5, 6, 7], [8, 9, 10]])
+        ids = torch.tensor([[5, 6, 7], [8, 9, 10]])
+        with torch.no_grad():
+            got = cached(**self.arguments(ids, torch.arange(3).expand(2, 3))).logits
+            torch.testing.assert_close(got, model(ids).logits, rtol=1e-4, atol=1e-4)
+
     def test_D46_what_torch_does_not_export(self):
         """Its errors have hundreds of lines, of which one is of use, or none."""
         model = self.make_model("llama", TINY, "sdpa")

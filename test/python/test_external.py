@@ -16,6 +16,7 @@ import random
 import subprocess
 import tempfile
 import unittest
+import weakref
 
 import mlac
 from external_caller import (ATTENTION, CASES, COMPILE, CONFIG, Caller, DEVICE, HEADS, KEPT,
@@ -232,6 +233,33 @@ class ExternalTest(unittest.TestCase):
         with self.assertRaisesRegex(mlac.InvalidArgument, "block_table_stride is 1"):
             plan.fill_tables([3] * REQUESTS, [caller.page + 3] * REQUESTS, narrow, tables[1],
                              on_device=True)
+
+    def test_A39_a_refused_step_keeps_the_arrays_of_the_one_before(self):
+        """Which the plan still runs, after the caller has let go of them."""
+        _, external, caller = self.pair(*self.packages[0][:0:-1])
+        slots, plan = caller.advance([1] * REQUESTS), external.plan()
+        ones, hidden = [1] * REQUESTS, self.hidden(external, REQUESTS)
+
+        def arrays():
+            return self.device_arrays(caller.rows, caller.lengths, slots, caller.columns)
+
+        def on_device(lengths, block_table, slot_mapping, **_):
+            plan.fill_tables(ones, lengths, block_table, slot_mapping, on_device=True)
+
+        def lengths_too(bounds, **given):
+            plan.fill_device(ones, bounds, **given)
+
+        for fill in (on_device, lengths_too):
+            given = arrays()
+            fill(caller.lengths, **given)
+            expected = self.run_plan(plan, hidden)
+            kept = [weakref.ref(given[name]) for name in ("block_table", "slot_mapping")]
+            del given
+            for other in (on_device, lengths_too):
+                with self.assertRaisesRegex(mlac.InvalidArgument, f"max_seq_len = {LONGEST}"):
+                    other([LONGEST + 1] * REQUESTS, **arrays())
+            self.assertNotIn(None, [array() for array in kept])
+            self.assertEqual(self.run_plan(plan, hidden), expected)
 
     def test_A39_attention_alone_over_the_callers_cache(self):
         own, external, caller = self.pair(self.attention, 16)

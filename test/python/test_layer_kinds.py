@@ -248,6 +248,42 @@ class LayerKindsTest(unittest.TestCase):
         sequence.truncate(38)
         self.assertEqual(len(sequence), 38)
 
+    def test_a_refused_truncation_is_one_of_no_kind(self):
+        """Kinds of different lengths would go on from different positions without a word."""
+        served = self.serve()
+        sequence, plan = served.sequence(), served.plan()
+        plan.fill([sequence], [150])
+        plan.fill([sequence], [1])
+        for wrong, message in ((100, "cannot go back to 100 tokens"), (152, "152"), (-1, "-1")):
+            with self.assertRaisesRegex(mlac.InvalidArgument, message):
+                sequence.truncate(wrong)
+            self.assertEqual([len(part) for part in sequence.parts], [151] * 3)
+        free = [engine.cache_stats["free_pages"] for engine in served.engines]
+        sequence.truncate(150)
+        self.assertEqual([len(part) for part in sequence.parts], [150] * 3)
+        self.assertEqual([engine.cache_stats["num_sequences"] for engine in served.engines],
+                         [1] * 3)
+        self.assertEqual([engine.cache_stats["free_pages"] for engine in served.engines], free)
+
+    def test_a_step_that_a_kind_refuses_advances_none(self):
+        """As of a graph that was captured of one kind and would not serve the step."""
+        served = self.serve()
+        sequences, plan = [served.sequence(), served.sequence()], served.plan()
+        plan.fill(sequences, [150, 3])
+        fill, last = plan.parts[2].fill, plan.parts[2]
+
+        def refuse(*_):
+            raise mlac.WrongState("captured")
+
+        last.fill = refuse
+        with self.assertRaisesRegex(mlac.WrongState, "captured"):
+            plan.fill(sequences, [5, 1])
+        last.fill = fill
+        lengths = [[len(part) for part in sequence.parts] for sequence in sequences]
+        self.assertEqual(lengths, [[150] * 3, [3] * 3])
+        plan.fill(sequences, [1, 1])
+        self.assertEqual([part.metadata("positions") for part in plan.parts], [[150, 3]] * 3)
+
 
 class Fours(Codes):
     """Matrices as bytes of two e2m1 numbers, each 16 with a scale of e4m3, and one of the tensor."""

@@ -129,6 +129,24 @@ class SinglePrecisionTest(ServedTest):
             with self.subTest(name):
                 self.serve(name)
 
+    def test_rows_that_are_no_numbers_change_no_others_B38(self):
+        """Of another request, and of padding, which may hold anything: with heads that fill no tile
+        of 16 the scores of a token are computed beside those of the next."""
+        config, element, *_ = CASES["f32"]
+        rng = np.random.default_rng(3)
+        weights = layers.random_weights(rng, config)
+        served = layers.Served(self.packages["f32"], weights, element, config["index_topk"])
+        hidden = rng.standard_normal((82, config["hidden_size"]))
+        sequences = [served.engine.sequence() for _ in range(2)]
+        served.step(sequences, (40, 40), hidden[:80], "prefill", wants_selection=True)
+        results = []
+        for second in (1, np.nan):
+            forks = [sequence.fork() for sequence in sequences]
+            rows = hidden[80:] * [[1], [second]]
+            results.append(served.step(forks, (1, 1), rows, "decode", wants_selection=True))
+        for expected, got in zip(*results):
+            np.testing.assert_array_equal(got[0], expected[0])
+
     def test_equals_dense_attention_up_to_topk(self):
         config = layers.config(topk=200)
         rng = np.random.default_rng(5)

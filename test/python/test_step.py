@@ -163,7 +163,9 @@ class PaddedTest(StepCase):
                 ([4], {"max_query_len": 3}, "max_query_len = 3, expected 4 to"),
                 ([4], {"max_seq_len": 33}, "max_seq_len = 33, expected 1 to 32"),
                 ([4], {"num_requests": 3}, "num_requests = 3, expected 1 to 2"),
-                ([4], {"num_decode_tokens": 13}, "num_decode_tokens = 13, expected 0 to 12")):
+                ([4], {"num_decode_tokens": 13}, "num_decode_tokens = 13, expected 0 to 12"),
+                ([4], {"num_tokens": 32, "num_decode_tokens": 29},
+                 "num_tokens = 32: its decodes and the batch take 33, limit 32")):
             with self.assertRaisesRegex(mlac.InvalidArgument, message):
                 self.plan.fill(sequences[:len(lengths)], lengths, shape={**self.SHAPE, **change})
             self.assertEqual([len(s) for s in sequences], [0, 0])

@@ -11,6 +11,7 @@ between its replays.
 import ctypes
 import os
 import unittest
+import weakref
 
 import mlac
 
@@ -81,6 +82,17 @@ class TableTest(unittest.TestCase):
         self.assertEqual(self.entries()[0], [])
         self.assertEqual(addresses, [getattr(self.table, name).address for name in
                                      ("block_table", "seq_lens", "slot_mapping")])
+
+    def test_memory_keeps_its_table(self):
+        """Whose arrays are asked for by programs that need nothing else of it."""
+        for name in ("block_table", "seq_lens", "slot_mapping"):
+            with self.subTest(name):
+                table = self.cache.table(self.device, rows=3, tokens=6)
+                alive, memory = weakref.ref(table), getattr(table, name)
+                del table
+                self.assertIsNotNone(alive())
+                del memory  # and nothing else keeps it
+                self.assertIsNone(alive())
 
     def test_wrong_calls_are_named(self):
         with self.assertRaisesRegex(ValueError, "row = 3, expected 0 to 2"):

@@ -481,6 +481,25 @@ class KernelsTest(unittest.TestCase):
                                                           "expected 32, got 16"):
             self.kernels(shape=other)
 
+    def test_package_of_another_model_of_the_same_sizes_is_named(self):
+        """A rank of DeepSeek-V3 has the sizes of V2-Lite, but another scale."""
+        prefills = dataclasses.replace(SHAPE, nope=24, value=40)
+        lists = dataclasses.replace(SHAPE, topk=9, query_len=1)
+        packages = {SHAPE: self.package, prefills: self.compile(prefills, "same-sizes.mlac"),
+                    lists: self.compile(lists, "lists.mlac")}
+        for shape, fields, message in (
+                (SHAPE, {"scale": 0.2}, "scale: expected 0.2, got 0.1$"),
+                (SHAPE, {"query_len": 4}, "query_len of decode: expected 4, got 3; query_len of dec"),
+                (SHAPE, {"topk": 9}, "inputs of decode: expected positions, rope_query among them"),
+                (lists, {"topk": 0}, "inputs of decode: .* got positions, query, rope_query"),
+                (prefills, {"nope": 16}, "rows of kv_b_proj.weight: expected 224, got 256")):
+            with self.subTest(fields):
+                with self.assertRaisesRegex(mlac.InvalidArgument, message):
+                    self.kernels(shape=dataclasses.replace(shape, **fields),
+                                 package=packages[shape])
+        # One for more rows of drafts serves fewer.
+        self.kernels(shape=dataclasses.replace(SHAPE, query_len=2))
+
     def test_packages_of_layers_and_of_attention_are_told_apart(self):
         config = {"model_type": "deepseek_v3", "hidden_size": 64, "num_hidden_layers": 1,
                   "num_attention_heads": 8,
@@ -496,9 +515,9 @@ class KernelsTest(unittest.TestCase):
             self.kernels(package=path)
         from mlac.vllm._whole import load_layer
 
-        def load(package, heads=SHAPE.heads, scale=32**-0.5):
+        def load(package, heads=SHAPE.heads, scale=32**-0.5, **changes):
             with mock.patch.dict(os.environ, MLAC_VLLM_PACKAGE=package):
-                return load_layer(config, heads, "cpu", scale=scale, **options)
+                return load_layer(config | changes, heads, "cpu", scale=scale, **options)
 
         self.assertEqual(load(path).info["model"]["num_heads"], SHAPE.heads)
         with self.assertRaisesRegex(mlac.InvalidArgument, "hidden_size: expected 64, got"):
@@ -507,6 +526,12 @@ class KernelsTest(unittest.TestCase):
             load(path, heads=8)
         with self.assertRaisesRegex(mlac.InvalidArgument, "scale of scores: expected 0.5, got"):
             load(path, scale=0.5)
+        with self.assertRaisesRegex(mlac.InvalidArgument, "rope_theta: expected 50000.0, got 10000.0; "
+                                                          "rms_norm_eps: expected 1e-05, got 1e-06"):
+            load(path, rms_norm_eps=1e-5,
+                 rope_parameters={"rope_type": "default", "rope_theta": 50000.0})
+        # In the places of before.
+        load(path, rope_parameters=None, rope_theta=10000, rope_scaling=None)
 
     def test_cache_of_another_shape_is_refused(self):
         import torch

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,9 @@ class Executor:
         self._sizes: tuple[int, ...] = (0, 0, 0)  # requests, tokens, keys
         self._engine: Engine | None = None
         self._step: Step | None = None
+        self._layout: list[Any] = []  # of the pools that the step was planned for
+        # All callers of a module share its engine: pools of one are not to be another's step's.
+        self._lock = threading.Lock()
 
     def _make_room(self, step: Step, num_pools: int) -> Engine:
         needed = (len(step.lengths), sum(step.lengths), max(step.ends))
@@ -54,6 +58,10 @@ class Executor:
 
     def run(self, step: Step, pools: Sequence[Any], buffers: dict[str, Any]) -> None:
         """pools: [pages, page size, width] arrays, whose pages all have the step's table."""
+        with self._lock:
+            self._run(step, pools, buffers)
+
+    def _run(self, step: Step, pools: Sequence[Any], buffers: dict[str, Any]) -> None:
         engine = self._make_room(step, len(pools))
         for index, pool in enumerate(pools):
             engine.bind_pool(pool, index=index)
@@ -62,12 +70,13 @@ class Executor:
             import torch
 
             stream = torch.cuda.current_stream(next(iter(buffers.values())).device)
-        if self._step is None or not step.is_same(self._step):
+        layout = [_memory.layout_of(pool) for pool in pools]
+        if self._step is None or layout != self._layout or not step.is_same(self._step):
             is_decode = all(length == 1 for length in step.lengths)
             self._plan.fill_tables(step.lengths, step.ends, step.table, step.slots,
                                    "decode" if is_decode else "step", stream=stream,
                                    pools=[(step.table, step.slots)] * (len(pools) - 1))
-            self._step = step
+            self._step, self._layout = step, layout
         self._plan.run_bound(stream=stream, **buffers)
 
 

@@ -81,6 +81,11 @@ def as_type(array: Any, dtype: str) -> Any:
     return _round_to_bf16(wide) if dtype == "bf16" else wide.astype(_NUMPY_TYPES[dtype])
 
 
+def layout_of(array: Any) -> tuple[Any, ...]:
+    """Its shape, and how its elements lie."""
+    return tuple(array.shape), tuple(array.stride() if is_torch(array) else array.strides)
+
+
 def contiguous(array: Any) -> Any:
     return array.contiguous() if is_torch(array) else np.ascontiguousarray(array)
 

@@ -14,6 +14,7 @@ import torch
 
 from .._compile import compile as compile_package
 from .._errors import InvalidArgument, WrongState
+from .._rope_fields import rope_differences
 from .._runtime import Device, Engine, Package
 from . import _layers
 from ._cache import Cache
@@ -84,15 +85,6 @@ def _longest_sequence(rope: dict[str, Any], config: Any) -> tuple[int, str]:
     return limit, ""
 
 
-def _rope_fields(config: dict[str, Any]) -> dict[str, Any]:
-    """What a configuration says about rotary frequencies, in the old or the new place."""
-    fields = dict(config.get("rope_scaling") or {})
-    fields.update(config.get("rope_parameters") or {})
-    fields.setdefault("rope_theta", config.get("rope_theta"))
-    names = ("rope_theta", "factor", "beta_fast", "beta_slow", "original_max_position_embeddings")
-    return {name: fields[name] for name in names if fields.get(name) is not None}
-
-
 def _check_package(info: dict[str, Any], decoder: Any, attention: Any) -> None:
     """Whether the package is of this model; shapes of weights are checked when bound."""
     config, compiled = decoder.config, info["model"]
@@ -107,11 +99,8 @@ def _check_package(info: dict[str, Any], decoder: Any, attention: Any) -> None:
     if not math.isclose(compiled["softmax_scale"], attention.scaling, rel_tol=1e-6):
         raise InvalidArgument(f"package: softmax_scale is {compiled['softmax_scale']}, the model's "
                               f"is {attention.scaling}")
-    ropes = [_rope_fields(json.loads(compiled["config"])), _rope_fields(config.to_dict())]
-    for name in ropes[0].keys() & ropes[1].keys():
-        if ropes[0][name] != ropes[1][name]:
-            raise InvalidArgument(f"package: {name} is {ropes[0][name]}, the model's is "
-                                  f"{ropes[1][name]}")
+    for name, theirs, ours in rope_differences(json.loads(compiled["config"]), config.to_dict()):
+        raise InvalidArgument(f"package: {name} is {theirs}, the model's is {ours}")
 
 
 class Patched:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import tempfile
 from collections.abc import Mapping
@@ -172,10 +173,8 @@ class Shape:
         pool = info["pools"][0]
         columns = {field["name"]: field["columns"] for field in pool["fields"]}
         formats = {format: name for name, format in _FORMATS.items()}
-        functions = {function["name"]: {buffer["name"] for buffer in function["buffers"]}
-                     for target in info["targets"] for function in target["functions"]}
-        rope = "rope_rows" if self.query_width else "rope_query"
-        inputs = {DECODE: rope, DECODE_OF_HEADS: rope, "prefill": "query_rows"}
+        functions = {function["name"] for target in info["targets"]
+                     for function in target["functions"]}
         found = {"heads": info["model"]["num_heads"], "rank": columns.get("latent"),
                  "rope": columns.get("rope"), "block_size": pool["page_size"],
                  "dtype": pool["element"], "cache": formats.get(pool["format"], "auto"),
@@ -183,10 +182,30 @@ class Shape:
                  "weights": [weight["name"] for weight in info["weights"]]}
         wrong = [f"{name}: expected {getattr(self, name)}, got {value}"
                  for name, value in found.items() if getattr(self, name) != value]
-        return wrong + [f"inputs of {name}: expected {inputs[name]} among them, got "
-                        + ", ".join(sorted(buffers))
-                        for name, buffers in functions.items()
-                        if not wrong and inputs[name] not in buffers]
+        # The same sizes do not make the same model: a rank of DeepSeek-V3 has those of V2-Lite.
+        scale = info["model"]["softmax_scale"]
+        if not math.isclose(scale, self.scale, rel_tol=1e-5):
+            wrong.append(f"scale: expected {self.scale:g}, got {scale:g}")
+        return wrong or self._other_functions(info)
+
+    def _other_functions(self, info: Mapping[str, Any]) -> list[str]:
+        """The same of functions: what they take, of a package with the shape's sizes."""
+        rope = "rope_rows" if self.query_width else "rope_query"
+        decode = {rope, "positions"} if self.topk else {rope}
+        inputs = {DECODE: decode, DECODE_OF_HEADS: decode, "prefill": {"query_rows"}}
+        wrong = []
+        for function in (each for target in info["targets"] for each in target["functions"]):
+            name, most = function["name"], function["max_query_len"]
+            buffers = {buffer["name"] for buffer in function["buffers"] if buffer["kind"] == "Input"}
+            expected = inputs.get(name, set())
+            if not expected <= buffers or "positions" in buffers - expected:
+                wrong.append(f"inputs of {name}: expected {', '.join(sorted(expected))} among them, "
+                             f"got {', '.join(sorted(buffers))}")
+            elif most and most < self.query_len and name in _LAYOUTS:
+                wrong.append(f"query_len of {name}: expected {self.query_len}, got {most}")
+        rows = self.heads * (self.nope + self.value)
+        return wrong + [f"rows of {weight['name']}: expected {rows}, got {weight['shape'][0]}"
+                        for weight in info["weights"] if weight["shape"][0] != rows]
 
 
 def package_for(shape: Shape, target: str, output: str | os.PathLike[str] | None = None) -> Package:

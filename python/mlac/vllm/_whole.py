@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ import torch
 
 from .._errors import InvalidArgument
 from .._plan import Plan
+from .._rope_fields import rope_differences
 from .._runtime import Package
 from ._kernels import PACKAGE_VARIABLE, Steps
 from ._module import layer_package
@@ -38,6 +40,12 @@ def load_layer(config: Mapping[str, Any], heads: int, target: str, *, dtype: str
     # vLLM and the compiler read the same configuration: they must understand it alike.
     if not math.isclose(model["softmax_scale"], scale, rel_tol=1e-5):
         differences.append(f"scale of scores: expected {scale}, got {model['softmax_scale']}")
+    compiled = json.loads(model["config"] or "{}")
+    differences += [f"{name}: expected {ours}, got {theirs}"
+                    for name, theirs, ours in rope_differences(compiled, config)]
+    eps = "rms_norm_eps"
+    if eps in compiled and eps in config and compiled[eps] != config[eps]:
+        differences.append(f"{eps}: expected {config[eps]}, got {compiled[eps]}")
     if differences:
         raise InvalidArgument(f"{path or 'the package of a layer'} is of another model: "
                               + "; ".join(differences))

@@ -39,10 +39,14 @@ static Status checkShape(const StepState &state, const mla_step_shape &shape) {
        limits.maxTokens},
       {"max_query_len", shape.max_query_len, state.dim(Dim::MaxQueryLen), limits.maxTokens},
       {"max_seq_len", shape.max_seq_len, state.dim(Dim::MaxSeqLen), limits.maxSeqLen}};
-  for (const auto &size : sizes)
+  for (const auto &size : sizes) {
+    if (size.low > size.high) // by decodes of the shape and what else the batch has
+      return error(MLA_INVALID_ARGUMENT, "shape.", size.name, " = ", size.value,
+                   ": its decodes and the batch take ", size.low, ", limit ", size.high);
     if (size.value < size.low || size.value > size.high)
       return error(MLA_INVALID_ARGUMENT, "shape.", size.name, " = ", size.value, ", expected ",
                    size.low, " to ", size.high, " for this engine and batch");
+  }
   return Status();
 }
 

@@ -169,13 +169,15 @@ Value IndexScoresKernel::load(KernelBuilder &b, Value view, ValueRange at,
   return step.shapes.isRowCountFixed ? tile : b.widen(tile);
 }
 
-/// Of the batch's token `row`.
+/// Of the batch's token `row`. Columns behind its heads are zeros and not the next token's heads:
+/// their weights are zeros, but a NaN times zero is one.
 SmallVector<Value> IndexScoresKernel::loadQuery(KernelBuilder &b, ValueRange own, Value row) {
   SmallVector<Value> tiles;
   Value first = b.mul(row, heads);
+  Value rows = heads == columns ? own[kRows] : b.minimum(b.add(row, 1), own[kRows]);
   auto view = [&](int64_t column, int64_t every) {
     return b.view(own[kQuery], b.fixed(query.offset + column),
-                  {OpFoldResult(b.mul(own[kRows], heads)), b.fixed(width / every)},
+                  {OpFoldResult(b.mul(rows, heads)), b.fixed(width / every)},
                   {b.fixed(width), b.fixed(every)});
   };
   if (isPacked)
