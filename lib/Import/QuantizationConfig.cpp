@@ -10,12 +10,14 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/GlobPattern.h"
 #include "llvm/Support/Regex.h"
 
 #include <functional>
 #include <memory>
+#include <utility>
 
 using namespace mlac;
 using nlohmann::json;
@@ -70,13 +72,57 @@ static bool hasComponents(llvm::StringRef name, llvm::StringRef part) {
   return false;
 }
 
+/// Python's regular expression as an extended one: classes of characters by a letter, groups that
+/// are not captured and repetitions that are as short as can be. Empty: it has something else.
+static std::string toExtendedRegex(llvm::StringRef pattern) {
+  std::string text;
+  bool isInBrackets = false, isRepeated = false;
+  while (!pattern.empty()) {
+    char next = pattern.front();
+    bool wasRepeated = std::exchange(isRepeated, false);
+    if (next == '\\' && pattern.size() > 1 && llvm::isAlnum(pattern[1])) {
+      llvm::StringRef known = llvm::StringSwitch<llvm::StringRef>(pattern.take_front(2))
+                                  .Case("\\d", "[:digit:]")
+                                  .Case("\\w", "[:alnum:]_")
+                                  .Case("\\s", "[:space:]")
+                                  .Default("");
+      if (known.empty())
+        return "";
+      text += isInBrackets ? known.str() : ("[" + known + "]").str();
+      pattern = pattern.drop_front(2);
+      continue;
+    }
+    if (next == '\\') {
+      text += pattern.take_front(2);
+      pattern = pattern.drop_front(std::min<size_t>(pattern.size(), 2));
+      continue;
+    }
+    pattern = pattern.drop_front();
+    if (isInBrackets) {
+      isInBrackets = next != ']';
+    } else if (next == '?' && wasRepeated) {
+      continue;
+    } else {
+      isInBrackets = next == '[';
+      isRepeated = llvm::is_contained({'*', '+', '?', '}'}, next);
+      if (next == '(')
+        pattern.consume_front("?:");
+    }
+    text += next;
+  }
+  return text;
+}
+
 using Matcher = std::function<bool(llvm::StringRef)>;
 
 /// Patterns are "re:" and a regular expression from the name's beginning, globs, or names. One
 /// that cannot be read matches nothing: its modules then count as quantised.
 static Matcher makeMatcher(llvm::StringRef pattern) {
   if (pattern.consume_front("re:")) {
-    auto regex = std::make_shared<llvm::Regex>(("^(" + pattern + ")").str());
+    std::string extended = toExtendedRegex(pattern);
+    if (extended.empty())
+      return [](llvm::StringRef) { return false; };
+    auto regex = std::make_shared<llvm::Regex>("^(" + extended + ")");
     return [regex](llvm::StringRef name) { return regex->match(name); };
   }
   if (!pattern.contains('*'))
@@ -91,7 +137,8 @@ static Matcher makeMatcher(llvm::StringRef pattern) {
 
 static std::vector<Matcher> listExcluded(const ConfigReader &quantization) {
   std::vector<Matcher> matchers;
-  for (llvm::StringRef key : {"ignore", "modules_to_not_convert", "exclude_modules"})
+  for (llvm::StringRef key : {"ignore", "modules_to_not_convert", "exclude_modules", "exclude",
+                              "ignored_layers", "llm_int8_skip_modules"})
     if (const json *list = quantization.find(key); list && list->is_array())
       for (const json &pattern : *list)
         if (pattern.is_string())

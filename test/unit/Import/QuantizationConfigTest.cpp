@@ -69,16 +69,22 @@ TEST(QuantizationConfig, A14_StrategiesInTheirSpellings) {
 
 TEST(QuantizationConfig, A14_AttentionThatIsLeftOutHasNoScales) {
   json integers = compressedTensors({{"type", "int"}, {"num_bits", 4}});
-  for (const char *pattern : {"re:.*self_attn.*", "re:model\\.layers\\.[0-9]+\\.self_attn\\.",
-                              "model.layers.*.self_attn*", "self_attn"}) {
+  for (const char *pattern :
+       {"re:.*self_attn.*", "re:model\\.layers\\.[0-9]+\\.self_attn\\.",
+        "model.layers.*.self_attn*", "self_attn", "re:model\\.layers\\.\\d+\\.self_attn",
+        "re:.*?layers\\.[\\d]{1,2}?\\.self_attn.*",
+        "re:(?:model|language_model)\\.\\w+\\.\\d\\d?\\.self_attn"}) {
     integers["ignore"] = {"lm_head", pattern};
     EXPECT_EQ(scalesOf(integers), std::nullopt) << pattern;
   }
-  EXPECT_EQ(scalesOf({{"quant_method", "awq"}, {"modules_to_not_convert", {"self_attn"}}}),
-            std::nullopt);
+  for (auto [method, key] :
+       {std::pair("awq", "modules_to_not_convert"), std::pair("quark", "exclude"),
+        std::pair("fp8", "ignored_layers"), std::pair("bitsandbytes", "llm_int8_skip_modules")})
+    EXPECT_EQ(scalesOf({{"quant_method", method}, {key, {"self_attn"}}}), std::nullopt) << key;
   // Some of the attention, or a part of a name: the rest is quantised.
   for (const char *pattern :
-       {"re:.*kv_b_proj", "model.layers.0.self_attn", "attn", "re:self_attn"}) {
+       {"re:.*kv_b_proj", "model.layers.0.self_attn", "attn", "re:self_attn",
+        "re:model\\.layers\\.\\d\\.self_attn", "re:(?!.*mlp).*", "re:.*\\bself_attn"}) {
     json floats = compressedTensors({{"strategy", "tensor"}});
     floats["ignore"] = {pattern};
     EXPECT_EQ(scalesOf(floats), (WeightScales{0, 0})) << pattern;
