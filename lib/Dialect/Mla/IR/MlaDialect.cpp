@@ -17,6 +17,9 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <limits>
+#include <tuple>
+
 using namespace mlir;
 using namespace mlir::mla;
 using mlac::Real;
@@ -135,6 +138,10 @@ LogicalResult CacheType::verify(function_ref<InFlightDiagnostic()> emitError, in
   if (pageSize <= 0 || tokensPerRow <= 0 || window < 0) // (V1)
     return emitError() << "expected page_size and tokens_per_row above 0 and window >= 0, got "
                        << pageSize << ", " << tokensPerRow << " and " << window;
+  constexpr int64_t kMaxPageSize = std::numeric_limits<int32_t>::max();
+  if (pageSize > kMaxPageSize) // (V1)
+    return emitError() << "expected a page_size of at most " << kMaxPageSize << ", got "
+                       << pageSize;
   for (const CacheField &field : fields) {
     StringRef part = cache::partName(field.part);
     if (field.heads <= 0 || field.columns <= 0) // (V1)
@@ -379,9 +386,10 @@ bool CacheType::isStoredByRow() const {
 
 LogicalResult BatchType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t queryLen,
                                 int64_t contextLen) {
-  for (int64_t length : {queryLen, contextLen})
-    if (!ShapedType::isDynamic(length) && length < 0) // (V1)
-      return emitError() << "expected a length >= 0, got " << length;
+  for (auto [name, length, least] :
+       {std::tuple("query_len", queryLen, 1), std::tuple("context_len", contextLen, 0)})
+    if (!ShapedType::isDynamic(length) && length < least) // (V1)
+      return emitError() << "expected " << name << " >= " << least << ", got " << length;
   return success();
 }
 
