@@ -129,8 +129,14 @@ static Matcher makeMatcher(llvm::StringRef pattern) {
     return [part = pattern.str()](llvm::StringRef name) { return hasComponents(name, part); };
   auto text = std::make_shared<std::string>(pattern.str()); // a glob refers to it
   llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(*text);
+  // Of a module that holds the projection, too: "model.layers.*.self_attn".
   if (glob)
-    return [text, glob = std::move(*glob)](llvm::StringRef name) { return glob.match(name); };
+    return [text, glob = std::move(*glob)](llvm::StringRef name) {
+      for (; !name.empty(); name = name.contains('.') ? name.rsplit('.').first : "")
+        if (glob.match(name))
+          return true;
+      return false;
+    };
   llvm::consumeError(glob.takeError());
   return [](llvm::StringRef) { return false; };
 }

@@ -71,8 +71,8 @@ TEST(QuantizationConfig, A14_AttentionThatIsLeftOutHasNoScales) {
   json integers = compressedTensors({{"type", "int"}, {"num_bits", 4}});
   for (const char *pattern :
        {"re:.*self_attn.*", "re:model\\.layers\\.[0-9]+\\.self_attn\\.",
-        "model.layers.*.self_attn*", "self_attn", "re:model\\.layers\\.\\d+\\.self_attn",
-        "re:.*?layers\\.[\\d]{1,2}?\\.self_attn.*",
+        "model.layers.*.self_attn*", "model.layers.*.self_attn", "self_attn",
+        "re:model\\.layers\\.\\d+\\.self_attn", "re:.*?layers\\.[\\d]{1,2}?\\.self_attn.*",
         "re:(?:model|language_model)\\.\\w+\\.\\d\\d?\\.self_attn"}) {
     integers["ignore"] = {"lm_head", pattern};
     EXPECT_EQ(scalesOf(integers), std::nullopt) << pattern;
@@ -113,6 +113,24 @@ TEST(QuantizationConfig, A14_AttentionThatIsListedHasNoScales) {
               std::nullopt);
     EXPECT_EQ(scalesWith(heads, place, {"q_proj", "k_proj", "v_proj", "o_proj"}), std::nullopt);
   }
+}
+
+// As openai/gpt-oss-20b has it.
+TEST(QuantizationConfig, A14_ExpertsAloneAreQuantised) {
+  json config = readConfigJson("gpt_oss_20b");
+  config["quantization_config"] = {
+      {"quant_method", "mxfp4"},
+      {"modules_to_not_convert",
+       {"model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"}}};
+  EXPECT_EQ(parseOrFail(config.dump()).weightScales, std::nullopt);
+}
+
+TEST(QuantizationConfig, A14_WholeModelsSayWhatPartsLeaveNull) {
+  json config = readConfigJson("deepseek_v3");
+  config["quantization_config"] = nullptr;
+  json fp8 = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
+  json whole = {{"model_type", "acme_vl"}, {"text_config", config}, {"quantization_config", fp8}};
+  EXPECT_EQ(parseOrFail(whole.dump()).weightScales, (WeightScales{128, 128}));
 }
 
 TEST(QuantizationConfig, A14_OtherStrategiesAreNamed) {
