@@ -186,6 +186,44 @@ static bool isAttentionExcluded(const ConfigReader &quantization, const ModelCon
   return true;
 }
 
+/// Whether a group's target may be a projection of the attention. Classes of modules ("Linear") and
+/// patterns that cannot be read may be.
+static bool mayBeAttention(llvm::StringRef target, const ModelConfig &config) {
+  llvm::StringRef pattern = target;
+  bool isPattern = pattern.consume_front("re:");
+  if (isPattern) {
+    std::string extended = toExtendedRegex(pattern);
+    if (extended.empty() || !llvm::Regex(extended).isValid())
+      return true;
+  }
+  if ((!isPattern && !target.contains('.')) || target.contains("attn"))
+    return true;
+  Matcher matches = makeMatcher(target);
+  for (int64_t layer = 0; layer < config.numLayers; ++layer)
+    for (llvm::StringRef projection : listProjections(config))
+      if (llvm::any_of(kPlacesOfLayers, [&](llvm::StringRef place) {
+            return matches(llvm::formatv("{0}{1}.self_attn.{2}", place, layer, projection).str());
+          }))
+        return true;
+  return false;
+}
+
+/// Whether all groups say which modules they are of, and the attention is none of them.
+static bool isAttentionNoTarget(const ConfigReader &quantization, const ModelConfig &config) {
+  const json *groups = quantization.find("config_groups");
+  if (!groups || !groups->is_object() || groups->empty())
+    return false;
+  return llvm::all_of(*groups, [&](const json &group) {
+    if (!group.is_object() || !group.contains("targets"))
+      return false;
+    const json &targets = group.at("targets");
+    return targets.is_array() && !targets.empty() && llvm::all_of(targets, [&](const json &target) {
+             return target.is_string() &&
+                    !mayBeAttention(target.get_ref<const std::string &>(), config);
+           });
+  });
+}
+
 //===----------------------------------------------------------------------===//
 // Methods
 //===----------------------------------------------------------------------===//
@@ -325,7 +363,8 @@ static constexpr Method kMethods[] = {{"fp8", readFp8},
 void mlac::readQuantization(const ConfigReader &root, ModelConfig &config) {
   constexpr llvm::StringLiteral kMethod = "quant_method";
   std::optional<ConfigReader> quantization = root.child("quantization_config");
-  if (!quantization || isAttentionExcluded(*quantization, config))
+  if (!quantization || isAttentionExcluded(*quantization, config) ||
+      isAttentionNoTarget(*quantization, config))
     return;
   llvm::SmallVector<llvm::StringRef, std::size(kMethods)> names;
   for (const Method &method : kMethods)

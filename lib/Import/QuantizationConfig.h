@@ -19,7 +19,8 @@
 // Modules that the configuration excludes (`ignore`, `modules_to_not_convert`,
 // `exclude_modules`, Quark's `exclude`, vLLM's `ignored_layers`, bitsandbytes'
 // `llm_int8_skip_modules`) are not quantised; where it excludes every projection of the
-// attention, it does not concern us, whatever its method.
+// attention, or where no group of `config_groups` has it among its `targets`, it does not
+// concern us, whatever its method.
 //
 //===----------------------------------------------------------------------===//
 

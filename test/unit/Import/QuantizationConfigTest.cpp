@@ -91,6 +91,20 @@ TEST(QuantizationConfig, A14_AttentionThatIsLeftOutHasNoScales) {
   }
 }
 
+TEST(QuantizationConfig, A14_AttentionThatIsNoTargetHasNoScales) {
+  json integers = compressedTensors({{"type", "int"}, {"num_bits", 4}});
+  json &targets = integers["config_groups"]["group_0"]["targets"];
+  targets = {"re:.*\\.mlp\\.experts\\.\\d+\\.(gate|up|down)_proj$", "model.layers.3.mlp"};
+  EXPECT_EQ(scalesOf(integers), std::nullopt);
+  // One of them may be, or is not known not to be.
+  json floats = compressedTensors({{"strategy", "tensor"}});
+  for (const char *target : {"Linear", "re:.*_proj", "model.layers.3.self_attn.o_proj",
+                             "re:.*(?<!gate)$", "re:.*mlp(", "re:.*attn"}) {
+    floats["config_groups"]["group_0"]["targets"] = {"re:.*mlp.*", target};
+    EXPECT_EQ(scalesOf(floats), (WeightScales{0, 0})) << target;
+  }
+}
+
 // Name by name, as exporters write them.
 TEST(QuantizationConfig, A14_AttentionThatIsListedHasNoScales) {
   auto scalesWith = [](json config, const std::string &place,
