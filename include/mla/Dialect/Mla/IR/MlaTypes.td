@@ -111,7 +111,7 @@ def Mla_BatchType : Mla_Type<"Batch", "batch"> {
     (`!mla.batch<query_len = 1>`: a decode step; `context_len = 0`: nothing
     cached), and `?` otherwise. `!mla.batch` alone leaves both dynamic.
 
-    (V1) a static query_len is above 0, a static context_len not negative.
+    (V1) a static query_len is above 0, a static context_len not negative, both below 2^31.
   }];
   let parameters = (ins
       DefaultValuedParameter<"int64_t", "::mlir::ShapedType::kDynamic">:$query_len,
