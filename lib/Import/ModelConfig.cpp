@@ -450,7 +450,7 @@ static std::pair<std::string, std::string> takeLanguageModel(json &document, llv
   constexpr const char *kWeights = "quantization_config";
   std::string path = key.str() + ".", weightsPath = path;
   json part = document.at(key.str());
-  if (document.contains(kWeights) && !part.contains(kWeights)) {
+  if (document.contains(kWeights) && part.value(kWeights, json()).is_null()) {
     part[kWeights] = document[kWeights];
     weightsPath = "";
   }

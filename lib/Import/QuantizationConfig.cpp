@@ -10,12 +10,14 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/GlobPattern.h"
 #include "llvm/Support/Regex.h"
 
 #include <functional>
 #include <memory>
+#include <utility>
 
 using namespace mlac;
 using nlohmann::json;
@@ -70,28 +72,79 @@ static bool hasComponents(llvm::StringRef name, llvm::StringRef part) {
   return false;
 }
 
+/// Python's regular expression as an extended one: classes of characters by a letter, groups that
+/// are not captured and repetitions that are as short as can be. Empty: it has something else.
+static std::string toExtendedRegex(llvm::StringRef pattern) {
+  std::string text;
+  bool isInBrackets = false, isRepeated = false;
+  while (!pattern.empty()) {
+    char next = pattern.front();
+    bool wasRepeated = std::exchange(isRepeated, false);
+    if (next == '\\' && pattern.size() > 1 && llvm::isAlnum(pattern[1])) {
+      llvm::StringRef known = llvm::StringSwitch<llvm::StringRef>(pattern.take_front(2))
+                                  .Case("\\d", "[:digit:]")
+                                  .Case("\\w", "[:alnum:]_")
+                                  .Case("\\s", "[:space:]")
+                                  .Default("");
+      if (known.empty())
+        return "";
+      text += isInBrackets ? known.str() : ("[" + known + "]").str();
+      pattern = pattern.drop_front(2);
+      continue;
+    }
+    if (next == '\\') {
+      text += pattern.take_front(2);
+      pattern = pattern.drop_front(std::min<size_t>(pattern.size(), 2));
+      continue;
+    }
+    pattern = pattern.drop_front();
+    if (isInBrackets) {
+      isInBrackets = next != ']';
+    } else if (next == '?' && wasRepeated) {
+      continue;
+    } else {
+      isInBrackets = next == '[';
+      isRepeated = llvm::is_contained({'*', '+', '?', '}'}, next);
+      if (next == '(')
+        pattern.consume_front("?:");
+    }
+    text += next;
+  }
+  return text;
+}
+
 using Matcher = std::function<bool(llvm::StringRef)>;
 
 /// Patterns are "re:" and a regular expression from the name's beginning, globs, or names. One
 /// that cannot be read matches nothing: its modules then count as quantised.
 static Matcher makeMatcher(llvm::StringRef pattern) {
   if (pattern.consume_front("re:")) {
-    auto regex = std::make_shared<llvm::Regex>(("^(" + pattern + ")").str());
+    std::string extended = toExtendedRegex(pattern);
+    if (extended.empty())
+      return [](llvm::StringRef) { return false; };
+    auto regex = std::make_shared<llvm::Regex>("^(" + extended + ")");
     return [regex](llvm::StringRef name) { return regex->match(name); };
   }
   if (!pattern.contains('*'))
     return [part = pattern.str()](llvm::StringRef name) { return hasComponents(name, part); };
   auto text = std::make_shared<std::string>(pattern.str()); // a glob refers to it
   llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(*text);
+  // Of a module that holds the projection, too: "model.layers.*.self_attn".
   if (glob)
-    return [text, glob = std::move(*glob)](llvm::StringRef name) { return glob.match(name); };
+    return [text, glob = std::move(*glob)](llvm::StringRef name) {
+      for (; !name.empty(); name = name.contains('.') ? name.rsplit('.').first : "")
+        if (glob.match(name))
+          return true;
+      return false;
+    };
   llvm::consumeError(glob.takeError());
   return [](llvm::StringRef) { return false; };
 }
 
 static std::vector<Matcher> listExcluded(const ConfigReader &quantization) {
   std::vector<Matcher> matchers;
-  for (llvm::StringRef key : {"ignore", "modules_to_not_convert", "exclude_modules"})
+  for (llvm::StringRef key : {"ignore", "modules_to_not_convert", "exclude_modules", "exclude",
+                              "ignored_layers", "llm_int8_skip_modules"})
     if (const json *list = quantization.find(key); list && list->is_array())
       for (const json &pattern : *list)
         if (pattern.is_string())
@@ -131,6 +184,44 @@ static bool isAttentionExcluded(const ConfigReader &quantization, const ModelCon
                       [&](llvm::StringRef projection) { return isExcluded(layer, projection); }))
       return false;
   return true;
+}
+
+/// Whether a group's target may be a projection of the attention. Classes of modules ("Linear") and
+/// patterns that cannot be read may be.
+static bool mayBeAttention(llvm::StringRef target, const ModelConfig &config) {
+  llvm::StringRef pattern = target;
+  bool isPattern = pattern.consume_front("re:");
+  if (isPattern) {
+    std::string extended = toExtendedRegex(pattern);
+    if (extended.empty() || !llvm::Regex(extended).isValid())
+      return true;
+  }
+  if ((!isPattern && !target.contains('.')) || target.contains("attn"))
+    return true;
+  Matcher matches = makeMatcher(target);
+  for (int64_t layer = 0; layer < config.numLayers; ++layer)
+    for (llvm::StringRef projection : listProjections(config))
+      if (llvm::any_of(kPlacesOfLayers, [&](llvm::StringRef place) {
+            return matches(llvm::formatv("{0}{1}.self_attn.{2}", place, layer, projection).str());
+          }))
+        return true;
+  return false;
+}
+
+/// Whether all groups say which modules they are of, and the attention is none of them.
+static bool isAttentionNoTarget(const ConfigReader &quantization, const ModelConfig &config) {
+  const json *groups = quantization.find("config_groups");
+  if (!groups || !groups->is_object() || groups->empty())
+    return false;
+  return llvm::all_of(*groups, [&](const json &group) {
+    if (!group.is_object() || !group.contains("targets"))
+      return false;
+    const json &targets = group.at("targets");
+    return targets.is_array() && !targets.empty() && llvm::all_of(targets, [&](const json &target) {
+             return target.is_string() &&
+                    !mayBeAttention(target.get_ref<const std::string &>(), config);
+           });
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -272,7 +363,8 @@ static constexpr Method kMethods[] = {{"fp8", readFp8},
 void mlac::readQuantization(const ConfigReader &root, ModelConfig &config) {
   constexpr llvm::StringLiteral kMethod = "quant_method";
   std::optional<ConfigReader> quantization = root.child("quantization_config");
-  if (!quantization || isAttentionExcluded(*quantization, config))
+  if (!quantization || isAttentionExcluded(*quantization, config) ||
+      isAttentionNoTarget(*quantization, config))
     return;
   llvm::SmallVector<llvm::StringRef, std::size(kMethods)> names;
   for (const Method &method : kMethods)

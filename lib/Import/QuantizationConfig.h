@@ -17,8 +17,10 @@
 // All of them are e4m3. How activations would be quantised does not matter, as long as they
 // would be numbers of eight bits: weights are dequantised, so activations stay as they are.
 // Modules that the configuration excludes (`ignore`, `modules_to_not_convert`,
-// `exclude_modules`) are not quantised; where it excludes every projection of the
-// attention, it does not concern us, whatever its method.
+// `exclude_modules`, Quark's `exclude`, vLLM's `ignored_layers`, bitsandbytes'
+// `llm_int8_skip_modules`) are not quantised; where it excludes every projection of the
+// attention, or where no group of `config_groups` has it among its `targets`, it does not
+// concern us, whatever its method.
 //
 //===----------------------------------------------------------------------===//
 

@@ -117,6 +117,7 @@ private:
   void fitKeys(const Tensor &matrix, Tensor &row);
   Results combine(const Tensor &first, const Tensor &second,
                   llvm::function_ref<Expr(Expr, Expr)> compute);
+  bool addsNumbers();
   Results power();
   Results mean();
   Results rmsNorm();

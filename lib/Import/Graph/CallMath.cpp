@@ -55,6 +55,15 @@ Results Call::binary(function_ref<Expr(Expr, Expr)> compute) {
   return other ? combine(*self, *other, compute) : std::nullopt;
 }
 
+/// Not truth values to numbers.
+bool Call::addsNumbers() {
+  auto isTruth = [](Type type) {
+    auto shaped = dyn_cast<ShapedType>(type);
+    return shaped && shaped.getElementType().isInteger(1);
+  };
+  return llvm::none_of(node->getOperandTypes(), isTruth);
+}
+
 Results Call::power() {
   std::optional<double> exponent = number("exponent");
   if (exponent == 2.0)
@@ -183,6 +192,8 @@ Results Call::anyKey() {
 Results Call::evaluateMath(StringRef name, bool &isKnown) {
   isKnown = true;
   if (name == "add" || name == "sub") {
+    if (!addsNumbers())
+      return fail("it adds truth values, which are 1 and 0 then, and no mask");
     double alpha = number("alpha").value_or(1), factor = name == "add" ? alpha : -alpha;
     return binary([&](Expr x, Expr y) { return expressions.add(x, expressions.scale(factor, y)); });
   }

@@ -191,6 +191,10 @@ llvm::Error AttentionFinder::matchHeads(FoundAttention &found) {
   found.rope = RopeFinder(function, expressions, evaluator, found.node, table)
                    .find({found.operands.query, rows.queries, found.info.heads},
                          {found.operands.key, rows.keys, rows.keyHeads});
+  // Keys that were repeated behind rope for heads of other values: the cache has more of them.
+  if (found.rope &&
+      cast<RankedTensorType>(found.rope->key.getType()).getDimSize(1) % found.info.kvHeads != 0)
+    found.rope.reset();
   llvm::Expected<std::vector<Scores>> heads = matchScores(found, rows);
   if (!heads)
     return heads.takeError();

@@ -122,6 +122,9 @@ llvm::Expected<std::vector<int64_t>> RopeParts::match(ArrayRef<Channel> channels
   for (auto [index, code] : llvm::enumerate(sorted))
     if (code != static_cast<int64_t>(index))
       return makeError("rope does not rotate every pair once");
+  if (static_cast<int64_t>(codes.size()) != width)
+    return makeError("rope rotates " + Twine(codes.size()) + " of its channels, and " +
+                     Twine(width) + " of the first head's");
   return codes;
 }
 
@@ -129,10 +132,10 @@ llvm::Error RopeParts::matchHead(size_t number, const Head &head, uint32_t query
                                  uint32_t keyRow) {
   llvm::Expected<std::vector<int64_t>> query = match(head.query, queryRow);
   if (!query)
-    return makeError("queries: " + llvm::toString(query.takeError()));
+    return makeError("queries of head " + Twine(number) + ": " + llvm::toString(query.takeError()));
   llvm::Expected<std::vector<int64_t>> key = match(head.key, keyRow);
   if (!key)
-    return makeError("keys: " + llvm::toString(key.takeError()));
+    return makeError("keys of head " + Twine(number) + ": " + llvm::toString(key.takeError()));
   if (*query != *key)
     return makeError("the rotated channels of head " + Twine(number) +
                      "'s query and key do not stand in one order");

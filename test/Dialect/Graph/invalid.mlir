@@ -26,6 +26,11 @@ func.func @values(%x: tensor<4xf32> {graph.weight = "w", graph.values = dense<1.
 
 // -----
 
+// expected-error @below {{graph.values of argument 0 are not elements of 'tensor<4xf32>'}}
+func.func private @values_of_a_declaration(tensor<4xf32> {graph.weight = "w", graph.values = dense<1.0> : tensor<2xf32>})
+
+// -----
+
 // expected-error @below {{unknown attribute 'graph.color' of argument 0}}
 func.func @unknown(%x: tensor<4xf32> {graph.color = "red"}) { return }
 

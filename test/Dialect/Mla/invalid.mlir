@@ -79,8 +79,24 @@ func.func private @cache_v6(!mla.cache<page_size = 64, fields = [latent: 512, ro
 
 // -----
 
-// expected-error @+1 {{expected a length >= 0, got -1}}
-func.func private @batch_v1(!mla.batch<query_len = -1>)
+// expected-error @+1 {{expected query_len >= 1, got 0}}
+func.func private @batch_v1(!mla.batch<query_len = 0>)
+
+// -----
+
+// expected-error @+1 {{expected context_len >= 0, got -1}}
+func.func private @batch_context_v1(!mla.batch<query_len = 1, context_len = -1>)
+
+// -----
+
+// expected-error @+1 {{expected query_len of at most 2147483647, got 2147483648}}
+func.func private @batch_length_v1(!mla.batch<query_len = 2147483648>)
+
+// -----
+
+// Bytes of a page had no number.
+// expected-error @+1 {{expected a page_size of at most 2147483647, got 2147483648}}
+func.func private @cache_page_v1(!mla.cache<page_size = 2147483648, fields = [key: 2x128, value: 2x128], element = bf16, format = "kv_nhd">)
 
 // -----
 

@@ -115,6 +115,15 @@ func.func @dot_mixed_codes(%a: tensor<64x32xbf16>, %b: tensor<32x8xf8E4M3FN>, %c
 
 // -----
 
+func.func @dot_empty(%a: tensor<0x16xbf16>, %b: tensor<8x16xbf16>, %c: tensor<0x8xf32>) {
+  // expected-error@+1 {{expected rows, columns and a contraction width above 0, got 0, 8 and 16}}
+  %d = tile.dot %a, %b, %c transpose_rhs
+      : tensor<0x16xbf16>, tensor<8x16xbf16> -> tensor<0x8xf32>
+  return
+}
+
+// -----
+
 func.func @dot_contraction(%a: tensor<64x16xbf16>, %b: tensor<16x8xbf16>, %c: tensor<64x16xf32>) {
   // expected-error@+1 {{expected equal contraction widths, got lhs 16 and rhs 8}}
   %d = tile.dot %a, %b, %c transpose_rhs

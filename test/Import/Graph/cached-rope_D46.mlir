@@ -1,11 +1,19 @@
 // RUN: mla-opt %s --split-input-file --mla-cache-attention | FileCheck %s
 // RUN: mla-opt %s --split-input-file --mla-cache-attention=attention=PagedMultiHead | FileCheck %s --check-prefix=OWN
+// RUN: sed 's/(%%q, %%k, %%v)/(%%q, %%k, %%x)/' %s | mla-opt --split-input-file --mla-cache-attention | FileCheck %s --check-prefix=MORE
 
 // Two attentions under one rope of halves, whose tables the graph makes of positions and stored
 // frequencies, times a factor (YaRN's). Queries and keys are taken from before it, the frequencies
 // are a buffer that both share, and nothing of the graph's rope is left. An operator without rope
-// has the graph's.
+// has the graph's, and so have heads of one key that have values of their own: the cache has more
+// keys than there are before rope.
 
+// MORE-LABEL: func.func @halves
+// MORE: aten.cos
+// MORE: aten.repeat_interleave
+// MORE: mlac.cached_attention
+// MORE-NOT: rope_order
+// MORE-LABEL: func.func @last_pair
 // CHECK-LABEL: func.func @halves
 // CHECK-SAME: %[[X:.*]]: tensor<1x2x?x4xf32> {graph.input = "query"}, %[[Y:.*]]: tensor<1x1x?x4xf32> {graph.input = "key"}, %[[P:.*]]: tensor<1x?xi64> {graph.input = "position_ids"}, %[[F:.*]]: tensor<2xf32> {graph.values
 // CHECK: mlac.prepare_metadata
@@ -50,8 +58,9 @@ func.func @halves(%x: tensor<1x2x?x4xf32> {graph.input = "query"}, %y: tensor<1x
   %k1 = graph.node "aten.add.Tensor"(%yc, %ys) {self = #graph.in<0>, other = #graph.in<1>} called "k1" : (tensor<1x1x?x4xf32>, tensor<1x1x?x4xf32>) -> tensor<1x1x?x4xf32>
   %k = graph.node "aten.repeat_interleave.self_int"(%k1) {self = #graph.in<0>, repeats = 2 : i64, dim = 1 : i64} called "k" : (tensor<1x1x?x4xf32>) -> tensor<1x2x?x4xf32>
 
-  %a = graph.node "aten.scaled_dot_product_attention.default"(%q, %k, %x) {query = #graph.in<0>, key = #graph.in<1>, value = #graph.in<2>, is_causal = true, scale = 0.5 : f64} called "attention_0" in "layers.0" : (tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32>) -> tensor<1x2x?x4xf32>
-  %b = graph.node "aten.scaled_dot_product_attention.default"(%q, %k, %x) {query = #graph.in<0>, key = #graph.in<1>, value = #graph.in<2>, is_causal = true, scale = 0.25 : f64} called "attention_1" in "layers.1" : (tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32>) -> tensor<1x2x?x4xf32>
+  %v = graph.node "aten.repeat_interleave.self_int"(%y) {self = #graph.in<0>, repeats = 2 : i64, dim = 1 : i64} called "v" : (tensor<1x1x?x4xf32>) -> tensor<1x2x?x4xf32>
+  %a = graph.node "aten.scaled_dot_product_attention.default"(%q, %k, %v) {query = #graph.in<0>, key = #graph.in<1>, value = #graph.in<2>, is_causal = true, scale = 0.5 : f64} called "attention_0" in "layers.0" : (tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32>) -> tensor<1x2x?x4xf32>
+  %b = graph.node "aten.scaled_dot_product_attention.default"(%q, %k, %v) {query = #graph.in<0>, key = #graph.in<1>, value = #graph.in<2>, is_causal = true, scale = 0.25 : f64} called "attention_1" in "layers.1" : (tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32>) -> tensor<1x2x?x4xf32>
   graph.node "aten._assert_tensor_metadata.default"(%c1) {a = #graph.in<0>} called "check" : (tensor<1x?x4xf32>) -> ()
   %sum = graph.node "aten.add.Tensor"(%a, %b) {self = #graph.in<0>, other = #graph.in<1>} called "sum" : (tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32>) -> tensor<1x2x?x4xf32>
   return %sum : tensor<1x2x?x4xf32>

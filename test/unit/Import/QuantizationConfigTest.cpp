@@ -69,19 +69,39 @@ TEST(QuantizationConfig, A14_StrategiesInTheirSpellings) {
 
 TEST(QuantizationConfig, A14_AttentionThatIsLeftOutHasNoScales) {
   json integers = compressedTensors({{"type", "int"}, {"num_bits", 4}});
-  for (const char *pattern : {"re:.*self_attn.*", "re:model\\.layers\\.[0-9]+\\.self_attn\\.",
-                              "model.layers.*.self_attn*", "self_attn"}) {
+  for (const char *pattern :
+       {"re:.*self_attn.*", "re:model\\.layers\\.[0-9]+\\.self_attn\\.",
+        "model.layers.*.self_attn*", "model.layers.*.self_attn", "self_attn",
+        "re:model\\.layers\\.\\d+\\.self_attn", "re:.*?layers\\.[\\d]{1,2}?\\.self_attn.*",
+        "re:(?:model|language_model)\\.\\w+\\.\\d\\d?\\.self_attn"}) {
     integers["ignore"] = {"lm_head", pattern};
     EXPECT_EQ(scalesOf(integers), std::nullopt) << pattern;
   }
-  EXPECT_EQ(scalesOf({{"quant_method", "awq"}, {"modules_to_not_convert", {"self_attn"}}}),
-            std::nullopt);
+  for (auto [method, key] :
+       {std::pair("awq", "modules_to_not_convert"), std::pair("quark", "exclude"),
+        std::pair("fp8", "ignored_layers"), std::pair("bitsandbytes", "llm_int8_skip_modules")})
+    EXPECT_EQ(scalesOf({{"quant_method", method}, {key, {"self_attn"}}}), std::nullopt) << key;
   // Some of the attention, or a part of a name: the rest is quantised.
   for (const char *pattern :
-       {"re:.*kv_b_proj", "model.layers.0.self_attn", "attn", "re:self_attn"}) {
+       {"re:.*kv_b_proj", "model.layers.0.self_attn", "attn", "re:self_attn",
+        "re:model\\.layers\\.\\d\\.self_attn", "re:(?!.*mlp).*", "re:.*\\bself_attn"}) {
     json floats = compressedTensors({{"strategy", "tensor"}});
     floats["ignore"] = {pattern};
     EXPECT_EQ(scalesOf(floats), (WeightScales{0, 0})) << pattern;
+  }
+}
+
+TEST(QuantizationConfig, A14_AttentionThatIsNoTargetHasNoScales) {
+  json integers = compressedTensors({{"type", "int"}, {"num_bits", 4}});
+  json &targets = integers["config_groups"]["group_0"]["targets"];
+  targets = {"re:.*\\.mlp\\.experts\\.\\d+\\.(gate|up|down)_proj$", "model.layers.3.mlp"};
+  EXPECT_EQ(scalesOf(integers), std::nullopt);
+  // One of them may be, or is not known not to be.
+  json floats = compressedTensors({{"strategy", "tensor"}});
+  for (const char *target : {"Linear", "re:.*_proj", "model.layers.3.self_attn.o_proj",
+                             "re:.*(?<!gate)$", "re:.*mlp(", "re:.*attn"}) {
+    floats["config_groups"]["group_0"]["targets"] = {"re:.*mlp.*", target};
+    EXPECT_EQ(scalesOf(floats), (WeightScales{0, 0})) << target;
   }
 }
 
@@ -107,6 +127,24 @@ TEST(QuantizationConfig, A14_AttentionThatIsListedHasNoScales) {
               std::nullopt);
     EXPECT_EQ(scalesWith(heads, place, {"q_proj", "k_proj", "v_proj", "o_proj"}), std::nullopt);
   }
+}
+
+// As openai/gpt-oss-20b has it.
+TEST(QuantizationConfig, A14_ExpertsAloneAreQuantised) {
+  json config = readConfigJson("gpt_oss_20b");
+  config["quantization_config"] = {
+      {"quant_method", "mxfp4"},
+      {"modules_to_not_convert",
+       {"model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"}}};
+  EXPECT_EQ(parseOrFail(config.dump()).weightScales, std::nullopt);
+}
+
+TEST(QuantizationConfig, A14_WholeModelsSayWhatPartsLeaveNull) {
+  json config = readConfigJson("deepseek_v3");
+  config["quantization_config"] = nullptr;
+  json fp8 = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
+  json whole = {{"model_type", "acme_vl"}, {"text_config", config}, {"quantization_config", fp8}};
+  EXPECT_EQ(parseOrFail(whole.dump()).weightScales, (WeightScales{128, 128}));
 }
 
 TEST(QuantizationConfig, A14_OtherStrategiesAreNamed) {

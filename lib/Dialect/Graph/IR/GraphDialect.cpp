@@ -10,6 +10,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -43,7 +44,11 @@ LogicalResult GraphDialect::verifyRegionArgAttribute(Operation *op, unsigned, un
   if (name != kValuesAttr)
     return op->emitError() << "unknown attribute '" << name << "' of argument " << argument;
   auto values = dyn_cast<DenseElementsAttr>(attribute.getValue());
-  Type type = op->getRegion(0).getArgument(argument).getType();
+  // Declarations have no body, whose arguments would say the same.
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function || argument >= function.getNumArguments())
+    return op->emitError() << name << " of argument " << argument << " is of no function's";
+  Type type = function.getArgumentTypes()[argument];
   if (!values || values.getType() != type)
     return op->emitError() << name << " of argument " << argument << " are not elements of "
                            << type;

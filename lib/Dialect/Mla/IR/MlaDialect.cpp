@@ -17,6 +17,9 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <limits>
+#include <tuple>
+
 using namespace mlir;
 using namespace mlir::mla;
 using mlac::Real;
@@ -126,6 +129,9 @@ static LogicalResult verifyFormat(function_ref<InFlightDiagnostic()> emitError, 
   return success();
 }
 
+/// Of a page, or of a request's new or cached tokens.
+static constexpr int64_t kMaxTokens = std::numeric_limits<int32_t>::max();
+
 static bool isIndexKey(const CacheField &field) { return field.part == cache::Part::Index; }
 
 LogicalResult CacheType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t pageSize,
@@ -135,6 +141,8 @@ LogicalResult CacheType::verify(function_ref<InFlightDiagnostic()> emitError, in
   if (pageSize <= 0 || tokensPerRow <= 0 || window < 0) // (V1)
     return emitError() << "expected page_size and tokens_per_row above 0 and window >= 0, got "
                        << pageSize << ", " << tokensPerRow << " and " << window;
+  if (pageSize > kMaxTokens) // (V1)
+    return emitError() << "expected a page_size of at most " << kMaxTokens << ", got " << pageSize;
   for (const CacheField &field : fields) {
     StringRef part = cache::partName(field.part);
     if (field.heads <= 0 || field.columns <= 0) // (V1)
@@ -379,9 +387,16 @@ bool CacheType::isStoredByRow() const {
 
 LogicalResult BatchType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t queryLen,
                                 int64_t contextLen) {
-  for (int64_t length : {queryLen, contextLen})
-    if (!ShapedType::isDynamic(length) && length < 0) // (V1)
-      return emitError() << "expected a length >= 0, got " << length;
+  for (auto [name, length, least] :
+       {std::tuple("query_len", queryLen, 1), std::tuple("context_len", contextLen, 0)}) {
+    if (ShapedType::isDynamic(length))
+      continue;
+    if (length < least) // (V1)
+      return emitError() << "expected " << name << " >= " << least << ", got " << length;
+    if (length > kMaxTokens) // (V1)
+      return emitError() << "expected " << name << " of at most " << kMaxTokens << ", got "
+                         << length;
+  }
   return success();
 }
 

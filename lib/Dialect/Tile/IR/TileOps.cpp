@@ -180,6 +180,9 @@ LogicalResult DotOp::verify() {
   int64_t lhsM = lhs.getDimSize(getTransposeLhs() ? 1 : 0);
   int64_t rhsK = rhs.getDimSize(getTransposeRhs() ? 1 : 0);
   int64_t rhsN = rhs.getDimSize(getTransposeRhs() ? 0 : 1);
+  if (lhsM == 0 || lhsK == 0 || rhsN == 0) // (C2)
+    return emitOpError("expected rows, columns and a contraction width above 0, got ")
+           << lhsM << ", " << rhsN << " and " << lhsK;
   if (lhsK != rhsK) // (C2)
     return emitOpError("expected equal contraction widths, got lhs ")
            << lhsK << " and rhs " << rhsK;

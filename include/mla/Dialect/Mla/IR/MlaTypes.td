@@ -44,7 +44,7 @@ def Mla_CacheType : Mla_Type<"Cache", "cache"> {
                format = "index_k", scale_rule = power_of_two, hadamard = true>
     ```
 
-    (V1) page_size, tokens_per_row and all widths > 0, window >= 0.
+    (V1) 2^31 > page_size > 0, tokens_per_row and all widths > 0, window >= 0.
     (V2) the rope key's width is even.
     (V3) element is bf16, f16 or f32.
     (V4) format is one of the table's that takes the element and has the fields, in its order; only
@@ -111,7 +111,7 @@ def Mla_BatchType : Mla_Type<"Batch", "batch"> {
     (`!mla.batch<query_len = 1>`: a decode step; `context_len = 0`: nothing
     cached), and `?` otherwise. `!mla.batch` alone leaves both dynamic.
 
-    (V1) static lengths are not negative.
+    (V1) a static query_len is above 0, a static context_len not negative, both below 2^31.
   }];
   let parameters = (ins
       DefaultValuedParameter<"int64_t", "::mlir::ShapedType::kDynamic">:$query_len,

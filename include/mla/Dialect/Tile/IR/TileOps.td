@@ -271,7 +271,7 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
 
     (C1) lhs and rhs have the same element type: bf16, f16, f32, or f8E4M3FN; or one of them is
     f8E4M3FN, whose values the other's type has. Codes come with `transpose_rhs` and without `transpose_lhs`.
-    (C2) acc is f32 with shape [M, N]; the contraction widths agree.
+    (C2) acc is f32 with shape [M, N]; the contraction widths agree; none of them is 0.
   }];
   let arguments = (ins Tile_Tile:$lhs, Tile_Tile:$rhs, Tile_Tile:$acc,
                        UnitAttr:$transpose_rhs, UnitAttr:$transpose_lhs);
