@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "mla/Analysis/ProductCost.h"
+#include "mla/Analysis/ProductRanges.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -205,6 +205,10 @@ double mlac::predictWeightCycles(const ProductShape &shape, int64_t rows,
     auto activations = static_cast<double>(rows * shape.depth);
     before = predictPassCycles(activations * (kElementBytes + 1), target);
   } else if (shape.operands == ProductOperands::CodedWeights && !isFew) {
+    ProductRanges turned = chooseTurnedRanges(shape, target);
+    if (rows <= findMostTurnedRows(shape, turned, target))
+      return predictRangeMicroseconds(shape, rows, turned.find(rows), target) * 1e3 *
+             target.sm.clockGhz;
     auto weights = static_cast<double>(shape.columns * shape.depth * shape.batch);
     before = predictPassCycles(weights * kDequantisedBytes, target);
     product.operands = ProductOperands::Values;

@@ -87,10 +87,11 @@ int64_t balanceDepthParts(const ProductShape &shape, int64_t parts, const TileSh
 
 /// Clocks of a product with a weight for so many rows, and of what its operands need besides:
 ///
-///     rows         values         weights of codes                 codes and codes
-///     up to 128    the product    the product                      quantising the rows, the
-///     product more         the product    writing values, their product    quantising the rows,
-///     the product
+///     rows         values         weights of codes               codes and codes
+///     up to 128    the product    the product                    quantising the rows, the product
+///     more         the product    the product of turned codes    quantising the rows, the product
+///                                 (findMostTurnedRows), else
+///                                 writing values, theirs
 ///
 /// Up to 128 rows are the larger of reading the weight from device memory and of what a program
 /// does in its turns: copies out of L2, products, and turning codes into operands.
