@@ -101,8 +101,9 @@ func.func @read(%x: tensor<?x512xbf16> {mla.input = "x"}) -> (tensor<?x512xbf16>
 // CHECK: tile.broadcast %[[TOKENS]] dim 0
 // CHECK: scf.yield
 // CHECK: %[[SUM:.*]] = arith.addf
-// CHECK: %[[ROWS:.*]] = tile.load %{{.*}} -> tensor<64x16xf32>
-// CHECK: arith.mulf %[[SUM]], %[[ROWS]]
+// CHECK: %[[ROWS:.*]] = tile.load %{{.*}} -> tensor<64xf32>
+// CHECK: %[[FACTORS:.*]] = tile.broadcast %[[ROWS]] :
+// CHECK: arith.mulf %[[SUM]], %[[FACTORS]]
 // CHECK-LABEL: tile.kernel @linear_coded_128x512_tile_128x64
 // CHECK: %[[SUM:.*]]:2 = scf.for
 // CHECK: tile.dot

@@ -1,5 +1,6 @@
-// Products whose weight is codes with scales: up to 128 rows multiply the codes, more get the values
-// first; on a CPU all multiply the codes.
+// Products whose weight is codes with scales: up to 128 rows multiply the codes, more the values that
+// these are turned into on the way, and so many that it takes longer get all values first; on a CPU
+// all multiply the codes.
 //
 // RUN: mla-opt %s --split-input-file --verify-diagnostics --convert-mla-to-tile=target=sm90 --canonicalize --cse | FileCheck %s
 // RUN: mla-opt %s --split-input-file --verify-diagnostics --convert-mla-to-tile=target=cpu --canonicalize --cse | FileCheck %s --check-prefix=CPU
@@ -9,6 +10,9 @@
 // CHECK: tile.launch @linear_codes_128x512_rows_16
 // CHECK: tile.launch @linear_codes_128x512_rows_64
 // CHECK: tile.launch @linear_codes_128x512_rows_128
+// CHECK: arith.cmpi sle, %{{.*}}, %c1024
+// CHECK: tile.launch @linear_codes_128x512_tile_256x128
+// CHECK: tile.launch @linear_codes_128x512_tile_64x128
 // CHECK: tile.launch @dequantise_128x512
 // CHECK: tile.launch @linear_128x512_tile_128x{{.*}} dependent
 // CHECK-LABEL: tile.kernel @linear_codes_128x512_rows_16
@@ -19,6 +23,22 @@
 // CHECK: %[[SCALE:.*]] = memref.load %
 // CHECK: %[[SCALES:.*]] = tile.splat %[[SCALE]]
 // CHECK: math.fma %[[PART]], %[[SCALES]], %
+//
+// Each of two products turns codes of 64 columns, which have one scale for 128 of the depth.
+// CHECK-LABEL: tile.kernel @linear_codes_128x512_tile_256x128
+// CHECK-SAME: memref<?xf8E4M3FN> {tile.invariant}
+// CHECK: %[[SUMS:.*]]:2 = scf.for {{.*}} iter_args(%[[SUM:[a-z0-9]+]] = %{{.*}}, %{{.*}}) -> (tensor<64x256xf32>, tensor<64x256xf32>)
+// CHECK: %[[X:.*]] = tile.load %{{.*}} -> tensor<256x128xbf16>
+// CHECK: %[[TILE:.*]] = tile.load %{{.*}} -> tensor<64x128xf8E4M3FN>
+// CHECK: %[[SCALE:.*]] = memref.load %
+// CHECK: %[[WIDE:.*]] = arith.extf %[[TILE]]
+// CHECK: %[[SCALES:.*]] = tile.splat %[[SCALE]] : f32 -> tensor<64x128xf32>
+// CHECK: %[[SCALED:.*]] = arith.mulf %[[WIDE]], %[[SCALES]]
+// CHECK: %[[VALUES:.*]] = arith.truncf %[[SCALED]] : tensor<64x128xf32> to tensor<64x128xbf16>
+// CHECK: tile.dot %[[VALUES]], %[[X]], %[[SUM]] transpose_rhs
+// CHECK: tile.dot %{{.*}}, %[[X]], %{{.*}} transpose_rhs
+// CHECK: scf.yield
+// CHECK-COUNT-2: tile.store %{{.*}} transposed
 //
 // CPU-LABEL: tile.plan @blocks
 // CPU: tile.launch @linear_codes_128x512_tile_1x32
@@ -42,12 +62,34 @@ func.func @blocks(%x: tensor<?x512xbf16> {mla.input = "x"}, %c: tensor<128x512xf
 // CHECK-NOT: mulf
 // CHECK: scf.yield
 // CHECK: arith.addf
-// CHECK: tile.load %{{.*}} memref<128x16xf32, strided<[1, 0]>> -> tensor<64x16xf32>
-// CHECK: arith.mulf
+// CHECK: %[[ROWS:.*]] = tile.load %{{.*}} memref<128xf32, strided<[1]>> -> tensor<64xf32>
+// CHECK: %[[FACTORS:.*]] = tile.broadcast %[[ROWS]] :
+// CHECK: arith.mulf %{{.*}}, %[[FACTORS]]
+// Of more rows, too: codes are multiplied as they are.
+// CHECK-LABEL: tile.kernel @linear_codes_128x512_tile_{{[0-9]+}}x128
+// CHECK: scf.for {{.*}} -> (tensor<64x{{[0-9]+}}xf32>, tensor<64x{{[0-9]+}}xf32>)
+// CHECK-NOT: arith.mulf %{{.*}} tensor
+// CHECK-COUNT-2: tile.dot %{{.*}} : tensor<64x128xf8E4M3FN>, tensor<{{[0-9]+}}x128xbf16>
+// CHECK: scf.yield
+// CHECK: tile.broadcast %{{.*}} : tensor<64xf32>
 // CPU-LABEL: tile.kernel @linear_codes_128x512_tile_1x32
 func.func @channels(%x: tensor<?x512xbf16> {mla.input = "x"}, %c: tensor<128x512xf8E4M3FN> {mla.weight = "w.weight"},
                     %s: tensor<128x1xf32> {mla.weight = "w.weight_scale_inv"}) -> (tensor<?x128xbf16> {mla.output = "y"}) {
   %w = mla.scaled_weight %c, %s block [1, 0] : tensor<128x512xf8E4M3FN>, tensor<128x1xf32> -> tensor<128x512xbf16>
+  %y = mla.project %x, %w : tensor<?x512xbf16>, tensor<128x512xbf16> -> tensor<?x128xbf16>
+  return %y : tensor<?x128xbf16>
+}
+
+// -----
+
+// A scale for each row and block: more than 128 rows get values.
+// CHECK-LABEL: tile.plan @rows_and_blocks
+// CHECK: tile.launch @linear_codes_128x512_rows_128
+// CHECK-NOT: linear_codes
+// CHECK: tile.launch @dequantise_128x512
+func.func @rows_and_blocks(%x: tensor<?x512xbf16> {mla.input = "x"}, %c: tensor<128x512xf8E4M3FN> {mla.weight = "w.weight"},
+                           %s: tensor<128x4xf32> {mla.weight = "w.weight_scale_inv"}) -> (tensor<?x128xbf16> {mla.output = "y"}) {
+  %w = mla.scaled_weight %c, %s block [1, 128] : tensor<128x512xf8E4M3FN>, tensor<128x4xf32> -> tensor<128x512xbf16>
   %y = mla.project %x, %w : tensor<?x512xbf16>, tensor<128x512xbf16> -> tensor<?x128xbf16>
   return %y : tensor<?x128xbf16>
 }

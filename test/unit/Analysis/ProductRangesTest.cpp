@@ -20,13 +20,6 @@ const ProductShape kShapes[] = {{24576, 1536}, {7168, 16384},  {2112, 7168},    
                                 {4096, 8192},  {5120, 768},    {3584, 5632},    {64, 64},
                                 {11520, 1408}, {192, 448, 20}, {512, 128, 128}, {320, 512, 16}};
 
-const RangeTiles &findTiles(const ProductRanges &ranges, int64_t rows) {
-  for (const ProductRanges::Range &range : ranges.ranges)
-    if (rows <= range.mostRows)
-      return ranges.tiles[range.number];
-  return ranges.tiles.front();
-}
-
 TEST(ProductRanges, AscendAndDiffer) {
   for (const ProductShape &shape : kShapes) {
     ProductRanges ranges = chooseProductRanges(shape, /*mayCut=*/true, kH200);
@@ -40,7 +33,7 @@ TEST(ProductRanges, AscendAndDiffer) {
     }
     ProductTiles many = chooseProductTiles(shape, kH200);
     RangeTiles expected{kProductTileRows, many.columns, many.tailColumns};
-    EXPECT_EQ(findTiles(ranges, 1 << 20), expected);
+    EXPECT_EQ(ranges.find(1 << 20), expected);
   }
 }
 
@@ -48,7 +41,7 @@ TEST(ProductRanges, DivideBatchesAndCutWhereTheyMay) {
   for (const ProductShape &shape : kShapes)
     for (bool mayCut : {false, true})
       for (int64_t rows = 65; rows <= 1100; ++rows) {
-        RangeTiles tiles = findTiles(chooseProductRanges(shape, mayCut, kH200), rows);
+        RangeTiles tiles = chooseProductRanges(shape, mayCut, kH200).find(rows);
         ASSERT_TRUE(shape.batch == 1 || shape.columns % tiles.columns == 0) << rows;
         ASSERT_TRUE(tiles.parts == 1 || (mayCut && rows <= kProductTileRows)) << rows;
         ASSERT_TRUE(tiles.parts == 1 || shape.depth % (tiles.parts * kProductDepth) == 0) << rows;
@@ -61,12 +54,12 @@ TEST(ProductRanges, LeaveFewMultiprocessorsIdle) {
   ProductShape output{4096, 8192};
   ProductRanges ranges = chooseProductRanges(output, /*mayCut=*/true, kH200);
   for (int64_t rows : {96, 128, 256}) {
-    RangeTiles tiles = findTiles(ranges, rows);
+    RangeTiles tiles = ranges.find(rows);
     double chosen = predictRangeMicroseconds(output, rows, tiles, kH200);
     EXPECT_LT(chosen, 0.85 * predictRangeMicroseconds(output, rows, ranges.tiles.front(), kH200))
         << rows;
   }
-  EXPECT_EQ(findTiles(ranges, 256).rows, 64);
+  EXPECT_EQ(ranges.find(256).rows, 64);
 }
 
 // No kernel of their own for shapes whose tiles are many: 128 heads of 128 columns.
@@ -100,6 +93,42 @@ TEST(ProductRanges, PredictWhatWasMeasured) {
   for (const Measured &one : all)
     EXPECT_NEAR(predictRangeMicroseconds(one.shape, one.rows, one.tiles, kH200) / one.us, 1, 0.12)
         << one.shape.columns << " x " << one.shape.depth << ", " << one.rows;
+}
+
+// The same for weights of codes that are turned in registers.
+TEST(ProductRanges, A46_PredictWhatTurnedCodesTook) {
+  struct Measured {
+    int64_t columns, depth, rows, tileRows;
+    double us;
+  };
+  const Measured all[] = {
+      {7168, 16384, 192, 128, 118},   {7168, 16384, 192, 192, 142},  {7168, 16384, 256, 256, 176},
+      {7168, 16384, 512, 128, 248},   {7168, 16384, 512, 256, 186},  {7168, 16384, 1024, 256, 374},
+      {7168, 16384, 4096, 256, 1572}, {24576, 1536, 192, 192, 33.2}, {24576, 1536, 1024, 256, 115},
+      {24576, 1536, 4096, 256, 502},  {7168, 2048, 384, 192, 22.3},
+  };
+  for (const Measured &one : all) {
+    ProductShape shape{one.columns, one.depth, 1, ProductOperands::CodedWeights};
+    RangeTiles tiles{one.tileRows, kTurnedColumns};
+    EXPECT_NEAR(predictRangeMicroseconds(shape, one.rows, tiles, kH200) / one.us, 1, 0.15)
+        << one.columns << " x " << one.depth << ", " << one.rows;
+  }
+}
+
+// Where few tiles leave most of the machine idle, and where all of it is busy, values are written
+// for all of a weight; between them its codes are turned.
+TEST(ProductRanges, A46_TurnCodesWhereThatIsFaster) {
+  auto findMost = [](ProductShape shape) {
+    shape.operands = ProductOperands::CodedWeights;
+    ProductRanges ranges = chooseTurnedRanges(shape, kH200);
+    for (const RangeTiles &tiles : ranges.tiles)
+      EXPECT_TRUE(tiles.columns == kTurnedColumns && tiles.rows >= kLeastTurnedRows);
+    return findMostTurnedRows(shape, ranges, kH200);
+  };
+  EXPECT_EQ(findMost({2112, 7168}), 0);
+  EXPECT_GE(findMost({7168, 16384}), 1024);
+  EXPECT_LT(findMost({7168, 16384}), 8192);
+  EXPECT_GE(findMost({24576, 1536}), 1024);
 }
 
 } // namespace
