@@ -1430,6 +1430,22 @@ func.func @grouped_append_c3_negative(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x64
 
 // -----
 
+func.func @grouped_append_c3_overflow(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x64xbf16>, %v: tensor<?x2x32xbf16>, %t: tensor<?x64xf32>, %c: !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, %b: !mla.batch) {
+  // expected-error @+1 {{expected an offset of at least 0 with 64 channels behind it, got 9223372036854775807 in 64}}
+  %0:2 = mla.grouped_append %q, %k, %v rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 9223372036854775807 into %c, %b : tensor<?x8x64xbf16>, tensor<?x2x64xbf16>, tensor<?x2x32xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @rope_c1_overflow(%x: tensor<?x8x128xbf16>, %t: tensor<?x64xf32>, %b: !mla.batch) {
+  // expected-error @+1 {{expected an offset of at least 0 with 64 channels behind it, got 9223372036854775807 in 'tensor<?x8x128xbf16>'}}
+  %0 = mla.rope %x, %t, %b with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 9223372036854775807 : tensor<?x8x128xbf16>, tensor<?x64xf32>, !mla.batch
+  return
+}
+
+// -----
+
 func.func @grouped_append_c4(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x64xbf16>, %v: tensor<?x2x32xbf16>, %t: tensor<?x32xf32>, %c: !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, %b: !mla.batch) {
   // expected-error @+1 {{expected table to be [length, R] with R = 64 (from rope), got 'tensor<?x32xf32>'}}
   %0:2 = mla.grouped_append %q, %k, %v rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %c, %b : tensor<?x8x64xbf16>, tensor<?x2x64xbf16>, tensor<?x2x32xbf16> rope tensor<?x32xf32> into !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, !mla.batch

@@ -115,7 +115,7 @@ LogicalResult GroupedAppendOp::verify() {
     if (failed(check.sameElement("query", getQuery(), name, value)))
       return failure();
   int64_t offset = getOffset(), columns = getTensorType(getKey()).getDimSize(2);
-  if (offset < 0 || ShapedType::isDynamic(columns) || offset + getRope().getDim() > columns) // (C3)
+  if (offset < 0 || ShapedType::isDynamic(columns) || offset > columns - getRope().getDim()) // (C3)
     return emitOpError("expected an offset of at least 0 with ")
            << getRope().getDim() << " channels behind it, got " << offset << " in " << columns;
   if (failed(verifyAngles(*this, check, getRope(), getTable()))) // (C4)
@@ -141,7 +141,7 @@ LogicalResult GroupedAppendOp::inferReturnTypes(MLIRContext *, std::optional<Loc
 /// The channels of rows of `columns` that are rotated, and their table.
 static LogicalResult verifyChannels(Operation *op, ShapeCheck &check, RopeAttr rope, int64_t offset,
                                     int64_t columns, Value table) {
-  if (offset < 0 || ShapedType::isDynamic(columns) || offset + rope.getDim() > columns)
+  if (offset < 0 || ShapedType::isDynamic(columns) || offset > columns - rope.getDim())
     return op->emitOpError("expected an offset of at least 0 with ")
            << rope.getDim() << " channels behind it, got " << offset << " in " << columns;
   check.bind("R", rope.getDim(), "rope");

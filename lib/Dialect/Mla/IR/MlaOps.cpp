@@ -245,7 +245,7 @@ LogicalResult RopeOp::verify() {
     return failure();
   int64_t offset = getOffset().value_or(0), columns = getTensorType(getInput()).getShape().back();
   if (getOffset() && (offset < 0 || ShapedType::isDynamic(columns) ||
-                      offset + getRope().getDim() > columns)) // (C1)
+                      offset > columns - getRope().getDim())) // (C1)
     return emitOpError("expected an offset of at least 0 with ")
            << getRope().getDim() << " channels behind it, got " << offset << " in "
            << getInput().getType();
