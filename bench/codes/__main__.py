@@ -37,7 +37,7 @@ BLOCK = 128
 # name: (columns of each result, depth). Two results are latents, which are normalised.
 PRODUCTS = {"down": ((1536, 576), 7168), "q_up": ((24576,), 1536), "output": ((7168,), 16384),
             "q_up_16": ((3072,), 1536), "output_16": ((7168,), 2048)}
-ROWS = (1, 16, 64, 128, 4096)
+ROWS = (1, 16, 64, 128, 300, 4096)
 # Of results beyond so many rows some are compared.
 SAMPLED_ROWS = 16
 # Weights of all sets: several times what the L2 cache holds, of the smallest product too.
