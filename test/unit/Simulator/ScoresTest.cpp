@@ -243,7 +243,9 @@ const ScoresCase kCases[] = {
     // name, schedule, what is chosen, heads, columns, page, {length, queries}, SMs, parameters
     {"decode", "", "scores", 64, 128, 64, {{130, 1}, {0, 1}, {64, 1}, {1, 1}}, 1},
     {"decode_many_blocks", "", "scores", 32, 128, 64, {{700, 1}}, 1, {"scores-stages=2"}},
-    {"decode_few_heads", "", "scores", 5, 128, 64, {{65, 1}, {63, 1}}, 4},
+    {"decode_few_heads", "", "scores", 16, 128, 64, {{65, 1}, {63, 1}}, 4},
+    // Heads that fill no tile: TMA cannot copy them without the next token's.
+    {"decode_odd_heads", "", "simple", 5, 128, 64, {{65, 1}, {63, 1}}, 4},
     {"decode_small_pages", "", "scores", 16, 128, 16, {{100, 1}, {17, 1}}, 1},
     {"queries", "", "scores", 64, 128, 64, {{130, 3}, {5, 5}, {70, 2}}, 1},
     {"odd_query", "", "scores", 16, 128, 64, {{70, 3}}, 1},
