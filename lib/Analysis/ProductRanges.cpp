@@ -47,8 +47,8 @@ static constexpr double kTurnCycles = 750, kTurnedCodes = 128 * 128;
 /// run at 612 and 616 TFLOP/s there.
 static constexpr double kTurnedPowerShare = 0.77;
 /// Of a copy's rate, at which a kernel is taken to write the values of codes. It is 0.42 where that
-/// was measured (7168 x 16384 in 196 us, one H200): with more, only what is faster by far is turned,
-/// and 2048 rows, which nobody has timed so, are not.
+/// was measured (7168 x 16384 in 196 us, one H200): with more, only what is faster by far is
+/// turned, and 2048 rows, which nobody has timed so, are not.
 static constexpr double kDequantisingShare = 0.7;
 
 /// Ranges end here: with more rows the tiles of many rows are within 5 % of the best of all

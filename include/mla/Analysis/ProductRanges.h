@@ -25,9 +25,9 @@
 
 namespace mlac {
 
-/// How a product is divided: tiles of `rows` (64 or 128; of turned codes 64 to 256) by `columns`, in the last turn,
-/// if it then is one, of `tailColumns` (0: the same); up to 128 rows in `parts` of the depth, whose
-/// sums another kernel adds up.
+/// How a product is divided: tiles of `rows` (64 or 128; of turned codes 64 to 256) by `columns`,
+/// in the last turn, if it then is one, of `tailColumns` (0: the same); up to 128 rows in `parts`
+/// of the depth, whose sums another kernel adds up.
 struct RangeTiles {
   int64_t rows = kProductTileRows, columns = 0, tailColumns = 0, parts = 1;
 

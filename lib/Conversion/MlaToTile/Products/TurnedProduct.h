@@ -12,7 +12,8 @@
 //
 //     sumᵀ[64 columns, tokens] += round(codes[64 columns, k .. k + 128] * scale) · xᵀ[k .., tokens]
 //
-// The values are those that `dequantiseWeights` would write. A scale of a row of the weight, or of all of it, comes behind the sum.
+// The values are those that `dequantiseWeights` would write. A scale of a row of the weight, or of
+// all of it, comes behind the sum.
 //
 //===----------------------------------------------------------------------===//
 
