@@ -202,6 +202,22 @@ const GroupsCase kCases[] = {
      {{400, 1}, {70, 1}},
      4},
     {"decode_200_columns", "", "stream", 8, 1, 200, 200, 16, 16, {{130, 1}, {70, 1}}, 2},
+    // Heads of 64 columns, whose blocks two consumers take in turns: items of odd and of even
+    // numbers of blocks one after the other, also of one; of most rows; copied by threads.
+    {"turns",
+     "",
+     "stream",
+     8,
+     1,
+     64,
+     64,
+     64,
+     64,
+     {{130, 1}, {1, 1}, {128, 1}, {0, 1}, {64, 1}, {321, 1}, {65, 1}},
+     1},
+    {"turns_cut", "", "stream", 16, 2, 64, 64, 16, 16, {{700, 1}, {70, 1}, {129, 1}}, 12, true},
+    {"turns_32_rows", "", "stream", 16, 2, 64, 64, 64, 0, {{330, 4}, {68, 4}, {4, 4}}, 2},
+    {"turns_40_columns_tiny_pages", "", "stream", 4, 2, 40, 40, 4, 4, {{330, 1}, {65, 1}}, 1},
     // Sinks, which a request's first piece has, and capped scores.
     {"decode_sink",
      "",
@@ -586,6 +602,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         GroupsCase{"pairs", "", "stream", 6, 2, 64, 64, 16, 32, {{300, 12}, {70, 5}}, 4},
         GroupsCase{"stream", "", "stream", 16, 2, 128, 128, 16, 32, {{300, 1}, {70, 1}}, 2},
+        GroupsCase{"turns", "", "stream", 8, 1, 64, 64, 64, 64, {{400, 1}, {70, 1}}, 1},
         makeCodes("codes", 16, 2, 128, 128, 16, {{300, 1}, {70, 1}}, 2),
         makeCodes("codes_half_panels", 16, 2, 64, 64, 16, {{300, 1}, {70, 1}}, 2),
         GroupsCase{"prompts", "", "pingpong", 4, 2, 64, 64, 16, 32, {{333, 200}}, 1}),

@@ -299,13 +299,17 @@ std::string Matcher::chooseCodeStages(int64_t most) {
          " fit in shared memory";
 }
 
+/// Whether consumers may have a state each: of heads with values of their own.
+static bool canTakeTurns(const Program &program) {
+  return !program.hasCodes() && !program.sides && program.keys.size() == 2 &&
+         areOwnValues(program.operands[1]) && findLoopState(program.getLoop());
+}
+
 std::string Matcher::chooseStages() {
-  if (program.areHeadsCodes)
-    program.consumers = countHeadConsumers(program.rows, program.getWidth(1) / sm90::kPanelColumns);
   auto countPanels = [](Operation *load) {
     return llvm::divideCeil(getTileType(load->getResult(0)).getDimSize(1), sm90::kPanelColumns);
   };
-  Tiles tiles{program.rows, 0, 0, 0, program.hasCodes(), program.countSides(), program.consumers};
+  Tiles tiles{program.rows, 0, 0, 0, program.hasCodes(), program.countSides()};
   for (tile::LoadOp query : program.queries)
     tiles.queryPanels += countPanels(query);
   for (Operation *keys : program.keys) {
@@ -314,6 +318,9 @@ std::string Matcher::chooseStages() {
   }
   program.kernel.walk([&](tile::DotOp dot) { tiles.outputPanels += dot.getTransposeLhs(); });
   const mlac::TargetDescription machine = tile::getMachine(program.kernel);
+  if (canTakeTurns(program))
+    tiles.consumers = countConsumers(tiles, machine, program.areHeadsCodes);
+  program.consumers = tiles.consumers;
   if (tiles.heldRegisters() > machine.tuning.streamOutputRegisters)
     return "its output takes " + std::to_string(tiles.heldRegisters()) +
            " registers of a thread, more than " +
@@ -384,7 +391,7 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
   entry.keyRing = createRing(b, "keys", program.stages, program.parts.size(), keyTiles,
                              program.countFillers(), consumer);
   entry.queryRing = createQueries(static_cast<int32_t>(program.consumers) * consumer);
-  if (program.areHeadsCodes)
+  if (program.consumers > 1)
     createStates(b, program, entry);
   return entry;
 }
@@ -444,7 +451,9 @@ sm90::KernelOp mlac::buildStreamSchedule(tile::KernelOp kernel, std::string &why
   }
   emitRole(b, "load", kProducer, producer, [&] { emitProducer(b, *program, entry, cloner); });
   if (!program->hasCodes()) {
-    auto emit = program->areHeadsCodes ? emitHeadConsumer : emitConsumer;
+    auto emit = program->areHeadsCodes   ? emitHeadConsumer
+                : program->consumers > 1 ? emitTurnConsumer
+                                         : emitConsumer;
     for (unsigned which = 0; which < consumers; ++which)
       emitRole(b, which == 0 ? "math" : "math" + std::to_string(which), kConsumer + which, consumer,
                [&] { emit(b, *program, own[which], cloner, which); });

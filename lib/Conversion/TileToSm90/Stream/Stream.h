@@ -39,11 +39,12 @@
 // follows the last part's arrival (about 1300) holds the stage. While it holds one
 // stage, the other has at least 73,728 - 2310 · 17.6 = 33,000 B in flight, more than
 // latency · rate = 1500 · 17.6 = 26,400 B: two stages stream at full rate. Two
-// consumers would not help until the cache is in L2.
+// consumers would not help there until the cache is in L2.
 //
 // Where keys are codes, two consumers turn them into operands in registers and share the output's
-// columns: StreamCodes.cpp. Where keys and values of heads are codes, two consumers take blocks in
-// turns: StreamHeads.cpp.
+// columns: StreamCodes.cpp. Where heads have keys and values of their own and memory brings a block
+// before one consumer ends with one, two take blocks in turns: StreamTurns.h, and of codes
+// StreamHeads.cpp.
 //
 // In a dependent launch the producer waits for the kernels before when it first
 // loads queries, the consumer before it stores: barriers, tensor maps and the work

@@ -221,8 +221,8 @@ Value Consumer::emitOutput(tile::DotOp dot, Value acc) {
 /// Where consumers that share values meet behind zeroed rows: a named barrier.
 static constexpr int32_t kMeeting = 8;
 
-/// Weights behind the request's end are 0, but values there may be NaN. The first consumer clears
-/// them, the others wait.
+/// Weights behind the request's end are 0, but values there may be NaN. Of consumers that share a
+/// block the first clears them, the others wait.
 void Consumer::zeroTail(tile::LoadPagedOp keys, Value tile) {
   Value rows = arith::SubIOp::create(b, cloner.get(keys.getLimit()), cloner.get(keys.getToken()));
   Value all = arith::ConstantIndexOp::create(b, keys.getType().getDimSize(0));
@@ -232,10 +232,11 @@ void Consumer::zeroTail(tile::LoadPagedOp keys, Value tile) {
   auto branch = scf::IfOp::create(b, isShort, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
-  if (number == 0)
+  int64_t sides = program.countSides();
+  if (sides == 1 || number == 0)
     sm90::ZeroRowsOp::create(b, tile, rows);
   written = true;
-  if (int64_t sides = program.countSides(); sides > 1)
+  if (sides > 1)
     sm90::NamedBarrierOp::create(b, kMeeting, sides * sm90::kWarpgroupWarps, /*arrive=*/false);
 }
 

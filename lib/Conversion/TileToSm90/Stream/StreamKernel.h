@@ -112,6 +112,9 @@ struct Entry {
 /// does not fit.
 std::string findOperands(Program &program);
 
+/// Whether an operand has no product but that of the values.
+bool areOwnValues(mlir::Value operand);
+
 /// The scalar that is the scale of all of a term's codes; null where rows have scales.
 mlir::Value getOneScale(const Program &program, unsigned term);
 /// The scale of the elements from a column on: one for each row, or a scalar for all; null where
@@ -131,7 +134,7 @@ struct LoopState {
 /// Of the key loop; nothing where it carries something else.
 std::optional<LoopState> findLoopState(mlir::scf::ForOp loop);
 
-/// A ring for each consumer of heads' codes but the first.
+/// A ring for each consumer that takes turns but the first.
 void createStates(mlir::ImplicitLocOpBuilder &b, const Program &program, Entry &entry);
 
 /// What a consumer of codes takes of the kernel's entry.
@@ -149,7 +152,10 @@ void emitProducer(mlir::ImplicitLocOpBuilder &b, const Program &program, const E
 /// Of the tile of queries `side`, whose own shared tiles `entry` has.
 void emitConsumer(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
                   const LazyCloner &cloner, unsigned side);
-/// Of heads' codes, the one that takes block `which` of as many as there are consumers.
+/// The one that takes block `which` of as many as there are consumers.
+void emitTurnConsumer(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
+                      const LazyCloner &cloner, unsigned which);
+/// Of heads' codes, that one or the only one.
 void emitHeadConsumer(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
                       const LazyCloner &cloner, unsigned which);
 /// Of the half `side`, 0 or 1.

@@ -68,6 +68,37 @@ int64_t stream::Tiles::heldRegisters() const {
   return (output + scores) / sm90::kWarpgroupThreads;
 }
 
+/// wgmma with `rows` columns reads its left operand of 64 rows whatever `rows` is.
+static double countProducts(int64_t panels, int64_t rows, bool inRegisters,
+                            const SmDescription &sm) {
+  int64_t left = inRegisters ? 0 : kBlockKeys * sm90::kPanelRowBytes;
+  return static_cast<double>(panels) * static_cast<double>(left + rows * sm90::kPanelRowBytes) /
+         sm.sharedBytesPerClock;
+}
+
+/// Maxima and sums run over M, so warps meet for each: two handovers more.
+static double countSoftmax(int64_t rows, const SmDescription &sm) {
+  return (sm.exponentialCycles + sm.packCycles) * static_cast<double>(rows) / sm90::kTileRows +
+         2 * sm.handoverCycles;
+}
+
+double stream::countChain(const Tiles &tiles, const SmDescription &sm) {
+  int64_t panels = tiles.sides * (tiles.queryPanels + tiles.outputPanels);
+  return countProducts(panels, tiles.rows, /*inRegisters=*/false, sm) +
+         countSoftmax(tiles.rows, sm) + 2 * sm.handoverCycles;
+}
+
+int64_t stream::countConsumers(const Tiles &tiles, const TargetDescription &target, bool areCodes) {
+  if (tiles.sides > 1)
+    return 1;
+  int64_t held = countTileRegisters(tiles.rows, tiles.outputPanels);
+  if (areCodes)
+    return held + 2 * kOperandRegisters <= kTurnRegisters ? 2 : 1;
+  double readGbpsPerSm = target.readGbps / static_cast<double>(target.numSms);
+  double memory = static_cast<double>(tiles.stageBytes()) / readGbpsPerSm * target.sm.clockGhz;
+  return held <= kTurnRegisters && countChain(tiles, target.sm) > memory ? 2 : 1;
+}
+
 namespace {
 class Planner : PagedPlanner {
 public:
@@ -165,13 +196,9 @@ void Planner::count() {
   constexpr int64_t kSideRows = sm90::kTileRows / kSides;
   int64_t sides = problem.keyWidth && rows > kSideRows && !areHeadsCodes ? kSides : 1;
   rows = sides > 1 ? kSideRows : rows;
-  const stream::Tiles tiles{rows,
-                            keys,
-                            panels,
-                            latent,
-                            /*hasCodes=*/false,
-                            sides,
-                            areHeadsCodes ? stream::countHeadConsumers(rows, latent) : 1};
+  stream::Tiles tiles{rows, keys, panels, latent, /*hasCodes=*/false, sides};
+  if (problem.keyWidth)
+    tiles.consumers = stream::countConsumers(tiles, target, areHeadsCodes);
   if (tiles.heldRegisters() > target.tuning.streamOutputRegisters)
     return (void)refuse("an output of " + Twine(tiles.heldRegisters()) +
                         " registers per thread, it has " +
@@ -195,23 +222,17 @@ void Planner::count() {
   if (stages % tiles.consumers != 0)
     return (void)refuse("stages: " + Twine(stages) + " are no multiple of the " +
                         Twine(tiles.consumers) + " consumers that take turns");
-  // wgmma with `rows` columns reads its left operand of 64 rows whatever `rows` is, unless
-  // registers hold it.
-  double readPerPanel = (areHeadsCodes ? 0 : kPanelBytes) + rows * sm90::kPanelRowBytes;
-  double scores = sides * keys * readPerPanel / sm.sharedBytesPerClock;
-  double values = sides * latent * readPerPanel / sm.sharedBytesPerClock;
+  double scores = countProducts(sides * keys, rows, areHeadsCodes, sm);
+  double values = countProducts(sides * latent, rows, areHeadsCodes, sm);
   double width = problem.scoreWidth();
   cost.tensorCycles = sides * (productCycles(kBlockKeys, rows, width) +
                                productCycles(problem.kvLoraRank, rows, kBlockKeys));
   // Codes come in and go out to registers.
   double moved = stageBytes * (areHeadsCodes ? 2 : 1);
   cost.sharedCycles = scores + values + moved / sm.sharedBytesPerClock;
-  // Maxima and sums run over M, so warps meet for each: two handovers more.
-  double softmax =
-      (sm.exponentialCycles + sm.packCycles) * rows / sm90::kTileRows + 2 * sm.handoverCycles;
   double transform =
       areHeadsCodes ? operandPanels / 2.0 * sm.transformPanelCycles * kKeysInRegisters : 0;
-  double chain = transform + scores + softmax + values + 2 * sm.handoverCycles;
+  double chain = transform + scores + countSoftmax(rows, sm) + values + 2 * sm.handoverCycles;
   // Scores begin on the first part of a stage while the rest arrives.
   int64_t partPanels = target.tuning.streamPartColumns / sm90::kPanelColumns;
   double parts = std::ceil(static_cast<double>(keys) / partPanels);

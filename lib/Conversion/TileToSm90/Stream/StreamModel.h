@@ -37,10 +37,6 @@ inline constexpr int64_t kTurnRegisters = 184;
 /// What tiles may take of the one consumer's 255 (ptxas 13.0: 252 in all for 192, 276 bytes spilled
 /// for 224).
 inline constexpr int64_t kMostTileRegisters = 192;
-/// Consumers that take blocks of heads' codes in turns: one where two have not enough registers.
-constexpr int64_t countHeadConsumers(int64_t rows, int64_t panels) {
-  return countTileRegisters(rows, panels) + 2 * kOperandRegisters <= kTurnRegisters ? 2 : 1;
-}
 /// Fragments that one consumer has ready for another, of all `tiles` of its state.
 constexpr int64_t countStateStages(int64_t rows, int64_t tiles) {
   constexpr int64_t kStateBytes = 2 * kBlockKeys * mlir::sm90::kPanelRowBytes;
@@ -80,6 +76,12 @@ struct Tiles {
 private:
   int64_t fixedBytesBeside(int64_t queryStages) const;
 };
+
+/// Cycles from a block's arrival to the end of its products, of heads with values of their own.
+double countChain(const Tiles &tiles, const SmDescription &sm);
+/// Consumers that take blocks of such heads in turns: one where memory takes longer for a block
+/// than one consumer, or two have not enough registers.
+int64_t countConsumers(const Tiles &tiles, const TargetDescription &target, bool areCodes);
 
 } // namespace mlac::stream
 

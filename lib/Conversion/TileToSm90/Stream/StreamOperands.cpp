@@ -84,8 +84,7 @@ static std::string checkScales(const Program &program, unsigned term) {
   return "";
 }
 
-/// Whether `operand` has no product but that of the values.
-static bool areOwnValues(Value operand) {
+bool stream::areOwnValues(Value operand) {
   return llvm::none_of(operand.getUsers(), [&](Operation *user) {
     auto dot = dyn_cast<tile::DotOp>(user);
     return dot && dot.getTransposeRhs();
