@@ -275,7 +275,7 @@ static llvm::Error writeParts(const TorchArchive &archive, const RaisedLayer &la
     if (llvm::Error error = writeWeights(archive, layer, config, options.weightsFile))
       return error;
   if (!options.masksFile.empty())
-    if (llvm::Error error = writeMasks(layer, options.masksFile))
+    if (llvm::Error error = writeInputs(layer, options.masksFile))
       return error;
   return options.regionsFile.empty() ? llvm::Error::success()
                                      : writeRegions(layer, options.regionsFile);
@@ -300,12 +300,36 @@ static void warnOfMasks(Location loc, ArrayRef<RaisedMask> masks, StringRef whos
   }
 }
 
+/// Of rope's tables that are inputs, the same: each once.
+static void warnOfTables(Location loc, ArrayRef<RaisedTables> tables) {
+  llvm::StringSet<> named;
+  for (const RaisedTables &each : tables) {
+    if (!named.insert(each.cos + " " + each.sin).second)
+      continue;
+    InFlightDiagnostic warning = emitWarning(loc);
+    if (each.cos == each.sin)
+      warning << "input '" << each.cos << "' holds";
+    else
+      warning << "inputs '" << each.cos << "' and '" << each.sin << "' hold";
+    warning
+        << " the cosines and sines of rope in the attention before node '" << each.node << "'"
+        << (each.module.empty() ? "" : " in " + each.module)
+        << ", and are taken as the configuration's, whatever they will hold: see to it that its "
+           "rope_theta and scaling are theirs (--graph-checked)";
+  }
+}
+
 static std::vector<RaisedMask> getMasks(const CachedGraph &graph) {
   std::vector<RaisedMask> masks;
   for (const CachedNode &node : graph.nodes)
     if (!node.mask.empty())
       masks.push_back({.input = node.mask, .node = node.node, .module = node.module});
   return masks;
+}
+
+static void warnOfInputs(Location loc, const RaisedLayer &layer) {
+  warnOfMasks(loc, layer.masks, "the attention before ");
+  warnOfTables(loc, layer.tables);
 }
 
 /// A whole model's attention alone, over caches.
@@ -352,7 +376,7 @@ static OwningOpRef<ModuleOp> loadArchive(MLIRContext &context, StringRef path, S
   if (failed(layer))
     return {};
   if (!options.isGraphChecked)
-    warnOfMasks(loc, layer->masks, "the attention before ");
+    warnOfInputs(loc, *layer);
   if (llvm::Error error = writeParts(*archive, *layer, config->text, options)) {
     emitFileError(context, path) << llvm::toString(std::move(error));
     return {};

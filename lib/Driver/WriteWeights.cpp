@@ -115,14 +115,23 @@ llvm::Error mlac::writeRegions(const RaisedLayer &layer, StringRef path) {
   return writeJson(json::Object{{"regions", std::move(regions)}, {"left", std::move(left)}}, path);
 }
 
-llvm::Error mlac::writeMasks(const RaisedLayer &layer, StringRef path) {
-  json::Array masks;
+llvm::Error mlac::writeInputs(const RaisedLayer &layer, StringRef path) {
+  json::Array masks, tables;
   for (const RaisedMask &mask : layer.masks)
     masks.push_back(json::Object{{"mask", mask.input},
                                  {"node", mask.node},
                                  {"module", mask.module},
                                  {"window", mask.window}});
-  return writeJson(json::Object{{"masks", std::move(masks)}}, path);
+  for (const RaisedTables &each : layer.tables)
+    tables.push_back(
+        json::Object{{"cos", each.cos},
+                     {"sin", each.sin},
+                     {"node", each.node},
+                     {"module", each.module},
+                     {"multiplier", each.expected.multiplier},
+                     {"frequencies", json::Array(each.expected.inverseFrequencies)},
+                     {"long_frequencies", json::Array(each.expected.longInverseFrequencies)}});
+  return writeJson(json::Object{{"masks", std::move(masks)}, {"tables", std::move(tables)}}, path);
 }
 
 /// The name alone, or with the number of a result.

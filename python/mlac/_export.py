@@ -15,6 +15,7 @@ from typing import Any
 from ._compile import _DTYPES, _compile, _config_text
 from ._errors import InvalidArgument
 from ._mask_inputs import LayerMasks
+from ._rope_inputs import check_tables as check_rope
 from ._runtime import Package
 
 
@@ -97,7 +98,7 @@ def _program_of(module: Any, example: Any, dynamic_shapes: Any) -> Any:
 def export(module: Any, example: Any = (), *, config: Any = None, dynamic_shapes: Any = None,
            archive: str | os.PathLike[str] | None = None,
            weights: str | os.PathLike[str] | None = None, check_masks: bool = True,
-           **options: Any) -> Package:
+           check_tables: bool = True, **options: Any) -> Package:
     """Exports an attention module of PyTorch, compiles what it computes, and returns the package.
 
     module: a torch.nn.Module, as transformers has it, or a torch.export.ExportedProgram.
@@ -110,10 +111,13 @@ def export(module: Any, example: Any = (), *, config: Any = None, dynamic_shapes
     Engine.bind_safetensors with the prefix "self_attn."); default: nowhere.
     check_masks: whether a mask that is an input must hold in the example what the package computes,
     which does not read it: causal, with the window that the configuration says.
+    check_tables: whether rope's cosines and sines that are inputs must hold in the example what the
+    package has instead of them: those of the configuration, at consecutive positions.
     The other options are those of mlac.compile.
 
     Needs torch. Raises CompileError where the graph is not understood, by its node, or computes
-    something else than the configuration says, and InvalidArgument where the example's mask does.
+    something else than the configuration says, and InvalidArgument where the example's mask or
+    tables do.
     """
     import torch
 
@@ -124,10 +128,13 @@ def export(module: Any, example: Any = (), *, config: Any = None, dynamic_shapes
         torch.export.save(program, path, extra_files={"config.json": _config_of(module, config)})
         if weights is not None:
             options["write_weights"] = os.fspath(weights)
-        masks = Path(options.setdefault("mask_inputs", os.path.join(folder, "masks.json")))
+        options.setdefault("mask_inputs", os.path.join(folder, "inputs.json"))
         output, compiler = options.pop("output", None), options.pop("compiler", None)
         package = _compile(path, {"graph_checked": True, **options}, output, compiler,
                            hidden=folder)
+        found = json.loads(Path(options["mask_inputs"]).read_text())
         if check_masks:
-            LayerMasks(program, json.loads(masks.read_text())["masks"]).check_example()
+            LayerMasks(program, found["masks"]).check_example()
+        if check_tables:
+            check_rope(program, found["tables"])
     return package

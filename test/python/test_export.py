@@ -259,6 +259,47 @@ class ExportTest(unittest.TestCase):
                                     "bfloat16, float16 or float32"):
             mlac.export(torch.nn.Linear(4, 4).double(), (torch.zeros(1, 4).double(),))
 
+    def test_E7_rope_tables_of_the_example(self):
+        """Tables that are inputs are compared with the configuration's, which the package has."""
+        other_theta = {"rope_type": "default", "rope_theta": 50000.0}
+        yarn = {**YARN, "mscale_all_dim": 0.0}  # llama's scale of scores knows no mscale
+        for make, fields, wrong in (
+                (deepseek_v3, {**YARN, "rope_theta": 50000.0},
+                 "inputs 'position_embeddings_0' and 'position_embeddings_1' .* column 1 turns by "
+                 r"0\.05625, expected 0\.00835925"),
+                (deepseek_v2, other_theta, r"input 'position_embeddings' .* turns by 0\.1, expected "
+                 r"0\.066874, of the frequency 0\.066874"),
+                (grouped_llama, other_theta, "turns by"),
+                (grouped_llama, yarn, r"root of cos² \+ sin² of column 0 is 1, expected 1\.2")):
+            case = make()
+            config = {**case.module.config.to_dict(), "rope_parameters": fields}
+            options = {"config": config, "functions": ["decode"]}
+            with self.subTest(make.__name__), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                with self.assertRaisesRegex(mlac.InvalidArgument, wrong):
+                    mlac.export(case.module, case.arguments, **options)
+                mlac.export(case.module, case.arguments, **options, check_tables=False)
+
+    def test_E7_rope_tables_of_any_position(self):
+        case = grouped_llama()
+        rotary, hidden = llama.LlamaRotaryEmbedding(case.module.config), case.arguments["hidden_states"]
+
+        def export(positions):
+            tables = rotary(hidden[:, :len(positions)], torch.tensor(positions)[None])
+            mask = case.arguments["attention_mask"][..., :len(positions), :len(positions)]
+            arguments = {"hidden_states": hidden[:, :len(positions)], "position_embeddings": tables,
+                         "attention_mask": mask}
+            mlac.export(case.module, arguments, functions=["decode"], check_masks=False)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            export(list(range(400, 400 + TOKENS)))
+            for positions in ([0, *range(TOKENS - 1)], list(reversed(range(TOKENS)))):
+                with self.assertRaisesRegex(mlac.InvalidArgument, "token 0 to token 1"):
+                    export(positions)
+        with self.assertWarnsRegex(UserWarning, "of one token in the example"):
+            export([3])
+
     def test_E7_module_stays_as_it_was(self):
         case = deepseek_v3()
         modes = [True, False, True]

@@ -280,12 +280,14 @@ static cl::opt<std::string>
 static cl::opt<std::string>
     masksFile("mask-inputs", cl::value_desc("file"), cl::cat(modelCategory),
               cl::desc("Of a .pt2 archive of layers: write which inputs of the graph are taken as "
-                       "masks, causal with the configuration's window, as JSON"));
-static cl::opt<bool>
-    graphChecked("graph-checked", cl::cat(modelCategory),
-                 cl::desc("Of a .pt2 archive: the caller has seen to what the graph does not prove "
-                          "(masks that are inputs), as mlac.export and mlac.cached do: no warnings "
-                          "of it"));
+                       "masks, causal with the configuration's window, and which as rope's "
+                       "cosines and sines, of the configuration's frequencies, as JSON"));
+static cl::opt<bool> graphChecked(
+    "graph-checked", cl::cat(modelCategory),
+    cl::desc(
+        "Of a .pt2 archive: the caller has seen to what the graph does not prove "
+        "(masks and rope's tables that are inputs), as mlac.export and mlac.cached do: no warnings "
+        "of it"));
 static cl::opt<bool>
     costReport("cost-report", cl::cat(reportCategory),
                cl::desc("Print FLOPs, bytes and predicted time of every form, to standard "

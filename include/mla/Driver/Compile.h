@@ -72,7 +72,8 @@ struct CompileOptions {
   /// Of an archive whose graph holds attention layers beside other things: where their places in it
   /// are written to.
   std::string regionsFile;
-  /// Of an archive of layers: where the inputs that are taken as their masks are written to.
+  /// Of an archive of layers: where the inputs that are taken as their masks and rope's tables
+  /// are written to.
   std::string masksFile;
   /// Of an archive whose attention is to read caches: where what replaces its nodes is written to.
   std::string cachedFile;

@@ -24,8 +24,8 @@ llvm::Error writeWeights(const TorchArchive &archive, const RaisedLayer &layer,
 /// Writes where the regions lie in their graph, and what of its attention is left, as JSON.
 llvm::Error writeRegions(const RaisedLayer &layer, llvm::StringRef path);
 
-/// Writes which inputs of the graph are taken as the layers' masks, as JSON.
-llvm::Error writeMasks(const RaisedLayer &layer, llvm::StringRef path);
+/// Writes which inputs of the graph are taken as the layers' masks and rope's tables, as JSON.
+llvm::Error writeInputs(const RaisedLayer &layer, llvm::StringRef path);
 
 /// Writes which nodes of a graph are replaced, by which step of a package, as JSON.
 llvm::Error writeCachedGraph(const CachedGraph &graph, llvm::StringRef path);

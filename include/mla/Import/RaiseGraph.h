@@ -18,6 +18,7 @@
 
 #include "mla/Import/ImportConfig.h"
 #include "mla/Import/ModelConfig.h"
+#include "mla/Import/RopeTable.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -50,10 +51,19 @@ struct RaisedMask {
   int64_t window = 0;       ///< that the configuration says; 0: none
 };
 
+/// Inputs that are the cosines and sines of a layer's rope, which are taken to hold those of the
+/// configuration: whatever they hold.
+struct RaisedTables {
+  std::string cos, sin;     ///< one name: complex numbers
+  std::string node, module; ///< of the layer's output projection
+  RopeTable expected;
+};
+
 struct RaisedLayer {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< of all regions, which differ in weights alone
   std::vector<RaisedRegion> regions;
   std::vector<RaisedMask> masks; ///< one for each region that has such an input
+  std::vector<RaisedTables> tables; ///< the same
   std::vector<LeftNode> left;
 };
 

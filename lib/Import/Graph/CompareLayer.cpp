@@ -177,6 +177,20 @@ LogicalResult Comparison::compareRope(const Layer &layer) {
   return success();
 }
 
+std::optional<RaisedTables> Comparison::findTables(const Layer &layer) {
+  if (layer.ropePairs.empty())
+    return std::nullopt;
+  const RopePair &pair = layer.ropePairs.front(); // all pairs' are of one input
+  const Source &cos = expressions[pair.cos], &sin = expressions[pair.sin];
+  if (cos.kind != SourceKind::Argument || sin.kind != SourceKind::Argument)
+    return std::nullopt;
+  RaisedTables tables;
+  tables.cos = getName(cos.a, mlir::graph::kInputAttr).str();
+  tables.sin = getName(sin.a, mlir::graph::kInputAttr).str();
+  tables.expected = computeRopeTable(config);
+  return tables;
+}
+
 //===----------------------------------------------------------------------===//
 // Weights
 //===----------------------------------------------------------------------===//

@@ -33,6 +33,10 @@ public:
   /// The window that the configuration says; 0: none.
   int64_t getConfiguredWindow() const { return config.grouped ? config.grouped->window : 0; }
 
+  /// Inputs that rope's cosines and sines are; none where the graph makes them. `layer` was
+  /// compared.
+  std::optional<RaisedTables> findTables(const Layer &layer);
+
   /// The name of an argument that has this attribute; empty otherwise.
   llvm::StringRef getName(uint32_t argument, llvm::StringRef attribute);
 

@@ -228,6 +228,11 @@ template <typename LayerT> FailureOr<RaisedLayer> Raiser<LayerT>::raise(bool isP
     raised.regions.back().weights = std::move(*weights);
     if (std::optional<RaisedMask> mask = describeMask(node, layer))
       raised.masks.push_back(std::move(*mask));
+    if (std::optional<RaisedTables> tables = comparison.findTables(layer)) {
+      tables->node = node.getNodeName().str();
+      tables->module = node.getModulePath().value_or("").str();
+      raised.tables.push_back(std::move(*tables));
+    }
   }
   return std::move(raised);
 }
