@@ -241,7 +241,8 @@ class Engine(Handle):
         Names, shapes and dtypes are those of package.info["weights"]; bf16 and f16
         are widened where the package is f32. uint16 arrays hold bf16 bits. Where
         package.info["weight_scales"] says so, a weight may be e4m3 codes (torch's
-        float8_e4m3fn, or uint8 of their bits) with NAME_scale_inv or NAME_scale.
+        float8_e4m3fn, or uint8 of their bits) with NAME_scale_inv or NAME_scale, or
+        (NVFP4) uint8 of two numbers each with NAME_scale (e4m3) and NAME_scale_2.
         """
         _weights.bind(self, weights, layer)
 

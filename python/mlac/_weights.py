@@ -47,14 +47,21 @@ class Checkpoint(Handle):
         return json.loads(call_out("mla_checkpoint_info", c_char_p, self._value))
 
 
-def _describe(name, array):
+def _has_fours(engine):
+    """Whether the package's weights may be NVFP4: bytes of two numbers each."""
+    scales = engine.package_info["weight_scales"]
+    return scales is not None and scales["block"] == [1, 16]
+
+
+def _describe(name, array, has_fours):
     if not isinstance(name, str):
         raise InvalidArgument(f"weights: expected names of type str, got {name!r}")
     view = _arrays.view(name, array)
     if view.is_cuda:
         raise InvalidArgument(f"weight '{name}': expected host memory, got CUDA")
-    # No weight is of bytes: they are codes, whose type NumPy lacks.
-    dtype = "e4m3" if view.dtype == "u8" else view.dtype
+    # No weight but NVFP4's is of bytes: they are codes, whose type NumPy lacks.
+    is_code = view.dtype == "u8" and not (has_fours and not name.endswith("_scale"))
+    dtype = "e4m3" if is_code else view.dtype
     shape = (c_int64 * len(view.shape))(*view.shape)
     tensor = Tensor(name.encode(), _arrays.DTYPES.index(dtype), len(shape), shape, view.address)
     return tensor, view
@@ -65,7 +72,8 @@ def bind(engine, weights, layer):
     if not isinstance(weights, Mapping):
         raise InvalidArgument("weights: expected a mapping of names to arrays, got "
                               f"{type(weights).__name__}")
-    described = [_describe(name, array) for name, array in weights.items()]
+    has_fours = _has_fours(engine)
+    described = [_describe(name, array, has_fours) for name, array in weights.items()]
     tensors = (Tensor * len(described))(*(tensor for tensor, _ in described))
     call("mla_engine_bind_tensors", engine._value, layer, tensors, len(tensors))
 

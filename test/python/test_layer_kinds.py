@@ -345,6 +345,26 @@ class FoursTest(unittest.TestCase):
         plan.run_bound(hidden=story, output=output, selected=selected)
         self.assertLess(layers.judge_output(output, expected, "f32"), 1)
 
+    def test_of_arrays_V4_50(self):
+        """A mapping of arrays gives the layer that the checkpoint does; NumPy's bytes are numbers of
+        four bits, or e4m3 where they are scales."""
+        types = {"F32": np.float32, "BF16": np.uint16}
+        arrays = {name: np.frombuffer(data, types.get(kind, np.uint8)).reshape(shape)
+                  for name, kind, shape, data in self.weights.stored}
+        other = mlac.Engine(self.package, mlac.Device("cpu"), **OPTIONS)
+        other.bind(arrays)
+        other.prepare()
+        self.bind()
+        rng, outputs = np.random.default_rng(7), []
+        story = rng.standard_normal((20, self.CONFIG["hidden_size"])).astype(np.float32)
+        selected = np.zeros((len(story), self.CONFIG["index_topk"]), np.int32)
+        for engine in (self.engine, other):
+            plan = engine.plan()
+            plan.fill([engine.sequence()], [len(story)])
+            outputs.append(np.full(story.shape, np.nan, np.float32))
+            plan.run_bound(hidden=story, output=outputs[-1], selected=selected)
+        np.testing.assert_array_equal(*outputs)
+
     def test_what_is_missing_is_named_V4_50(self):
         self.weights.stored = [tensor for tensor in self.weights.stored
                                if tensor[0] != "o_b_proj.weight_scale_2"]
