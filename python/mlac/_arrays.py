@@ -99,15 +99,18 @@ def _require_dense(name, is_dense, shape, strides):
                          f"with strides of {[int(stride) for stride in strides]} elements")
 
 
-def _from_torch(tensor):
+def _from_torch(name, tensor):
     """The View of a plain tensor, by what it says of itself: an engine's step passes many of them,
     and a capsule costs several times as much. None: DLPack says what is wrong, or takes it."""
     kind = type(tensor)
     if kind.__name__ != "Tensor" or kind.__module__ != "torch" or tensor.requires_grad:
         return None
     dtype, device = _TORCH_DTYPES.get(str(tensor.dtype)), tensor.device.type
-    if dtype is None or device not in ("cpu", "cuda") or tensor.is_neg():
+    if dtype is None or device not in ("cpu", "cuda"):
         return None
+    if tensor.is_neg():  # DLPack would give the numbers without their sign, as they lie in memory
+        raise ValueError(f"{name}: expected a tensor's numbers in memory, got a view that negates "
+                         "them: tensor.resolve_neg() writes them")
     try:
         return View(tensor.data_ptr(), tensor.shape, dtype, device == "cuda", tensor,
                     strides=None if tensor.is_contiguous() else tensor.stride())
@@ -214,7 +217,7 @@ def strided(name, array, bits_of="bf16"):
     Two-byte unsigned integers stand for the bits of `bits_of`, since NumPy has no
     bfloat16.
     """
-    result, reason = _from_torch(array), None
+    result, reason = _from_torch(name, array), None
     if result is None and hasattr(array, "__dlpack__"):
         try:
             result = _from_dlpack(name, array)

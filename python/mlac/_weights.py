@@ -13,6 +13,7 @@ from ctypes import c_char_p, c_int64, c_void_p
 from typing import Any
 
 from . import _arrays
+from ._checked import integers, length_of
 from ._errors import InvalidArgument
 from ._handle import Handle
 from ._library import ALLOW_EXTRA_TENSORS, Progress, Tensor, call, call_out
@@ -128,10 +129,12 @@ def quantize(values: Array, block: tuple[int, int] = (0, 0)) -> tuple[Any, Any]:
     values = numpy.ascontiguousarray(values, numpy.float32)
     if values.ndim != 2:
         raise InvalidArgument(f"values: expected a matrix, got shape {list(values.shape)}")
+    if length_of("block", block) != 2 or min(sizes := list(integers("block", c_int64, block))) < 0:
+        raise InvalidArgument(f"block: expected rows and columns, each at least 0, got {block!r}")
     rows, columns = (-(-extent // size) if size else 1
-                     for extent, size in zip(values.shape, block))
+                     for extent, size in zip(values.shape, sizes))
     codes = numpy.empty(values.shape, numpy.uint8)
     scales = numpy.empty((rows, columns), numpy.float32)
-    call("mla_quantize_weight", values.ctypes.data, *values.shape, *block, codes.ctypes.data,
+    call("mla_quantize_weight", values.ctypes.data, *values.shape, *sizes, codes.ctypes.data,
          scales.ctypes.data)
     return codes, scales

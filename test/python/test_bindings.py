@@ -123,7 +123,9 @@ class BindingsTest(unittest.TestCase):
                  ("contiguous", torch.zeros(8, 2).T),
                  ("require gradient", torch.zeros(2, 8, requires_grad=True)),
                  ("x", torch.zeros(2, 8).to_sparse()),
-                 ("meta", torch.zeros(2, 8, device="meta"))]
+                 ("meta", torch.zeros(2, 8, device="meta")),
+                 # Its numbers were taken without their sign.
+                 ("x: expected a tensor's numbers .*resolve_neg", torch._neg_view(torch.ones(2, 8)))]
         for message, tensor in wrong:
             self.expect(torch.from_numpy(self.rows(5)), output)
             with self.subTest(str(tensor.layout)), self.assertRaisesRegex(

@@ -535,6 +535,14 @@ class QuantizeTest(unittest.TestCase):
         self.assertFalse(zero.any())
         self.assertEqual(least[0, 0], np.float32(1e-10) / np.float32(448))
 
+    def test_B34_blocks_that_are_none(self):
+        """A third number was taken for the address of the codes."""
+        for block in ((2, 2, 2), (2,), (), (-2, 2), 128):
+            with self.subTest(block), self.assertRaisesRegex(mlac.InvalidArgument, "^block: "):
+                mlac.quantize(np.ones((4, 4)), block)
+        codes, scales = mlac.quantize(np.ones((4, 4)), np.array([2, 0]))
+        self.assertEqual(scales.shape, (2, 1))
+
 
 if __name__ == "__main__":
     unittest.main()
