@@ -78,13 +78,10 @@ class _Buffer:
 class Bindings:
     """What mla_step_run_bound takes for buffers of these names."""
 
-    def __init__(self, names, output_types, layer_width):
+    def __init__(self, names, output_types, widths):
         self.array = (Binding * len(names))(*[Binding(name.encode()) for name in names])
-        is_layer = "hidden" in names
         self._buffers = [
-            _Buffer(name, name in output_types,
-                    layer_width if is_layer and name in ("hidden", "output") else 0,
-                    self.array[index])
+            _Buffer(name, name in output_types, widths.get(name, 0), self.array[index])
             for index, name in enumerate(names)]
 
     def take(self, arrays, is_cuda, check):

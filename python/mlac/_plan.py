@@ -226,9 +226,8 @@ class Plan(Handle):
         key = (self.function, names) if engine._has_ambiguous(names) else names
         # Away from other threads' runs and from those of callbacks.
         bound = self._bound.pop(key, None) or Bindings(names, engine.output_types,
-                                                       engine.layer_width)
-        views = bound.take(buffers.values(), engine.is_cuda,
-                           lambda name, array: self._check_buffer(name, array, "hidden" in names))
+                                                       engine.layer_widths)
+        views = bound.take(buffers.values(), engine.is_cuda, self._check_buffer)
         self._run_bindings(bound.array, layer, stream)
         del views
         self._bound[key] = bound
@@ -255,7 +254,7 @@ class Plan(Handle):
             return engine._types_by_function.get(self.function, {}).get(name)
         return engine.buffer_types.get(name)
 
-    def _check_buffer(self, name, array, is_layer=False):
+    def _check_buffer(self, name, array):
         """The view of a function's input or output, of the type that the package says: the library
         knows its bytes alone. Bytes stand for the bits of any type that has eight."""
         expected = self._type_of(name)
@@ -265,7 +264,7 @@ class Plan(Handle):
         if expected is not None and view.dtype != expected and not is_bits:
             raise InvalidArgument(f"{name}: expected dtype {expected}, got {view.dtype}")
         # Wider rows would be read as more of them, at wrong places.
-        width = self._engine.layer_width if is_layer and name in ("hidden", "output") else 0
+        width = self._engine.layer_widths.get(name, 0)
         if width and len(view.shape) > 1 and math.prod(view.shape[1:]) != width:
             raise InvalidArgument(f"{name}: expected rows of {width} columns, got shape "
                                   f"{list(view.shape)}")

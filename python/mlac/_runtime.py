@@ -222,11 +222,17 @@ class Engine(Handle):
         return bool(self._ambiguous) and not self._ambiguous.isdisjoint(names)
 
     @functools.cached_property
-    def layer_width(self) -> int:
-        """Columns of "hidden" and "output" of a configuration's layers; else 0: a module's own hidden
-        rows may have any width."""
-        is_layer = "hidden" in self.buffer_types and self.package_info["model"].get("config")
-        return self.hidden_size if is_layer else 0
+    def layer_widths(self) -> dict[str, int]:
+        """Columns of inputs and outputs of a configuration's layers, by name; others, and a module's
+        own, may have any width."""
+        model = self.package_info["model"]
+        if not model.get("config"):
+            return {}
+        widths = {"hidden": model["hidden_size"], "output": model["hidden_size"],
+                  "q_latent": model["q_lora_rank"], "latent": model["kv_lora_rank"],
+                  "k_pe": model["qk_rope_head_dim"],
+                  "selected": json.loads(model["config"]).get("index_topk")}
+        return {name: width for name, width in widths.items() if width}
 
     def _types_of(self, *kinds: str) -> dict[str, str]:
         return {buffer["name"]: buffer["dtype"]

@@ -118,6 +118,33 @@ class BoundaryTest(unittest.TestCase):
             plan.run_bound(output=rows, q_latent=np.zeros((2, 48), np.float32),
                            latent=np.zeros((2, 64), np.float32))
 
+    def test_rows_of_another_width_are_refused_A48(self):
+        """They were read as more rows, at wrong places: bytes are enough."""
+        config = {**COMMON, **CONFIGS["deepseek_v3"]}
+        package = self.compile(config, "wide", "--inputs=latents")
+        engine = self.bind(package, random_cases.weights(np.random.default_rng(3), config))
+        widths = {"q_latent": 48, "latent": 64, "k_pe": 16, "output": 80}
+        good = {name: np.ones((5, width), np.float32) for name, width in widths.items()}
+        plan = engine.plan()
+        plan.fill([engine.sequence()], [5])
+        for _ in range(2):  # the second time names are at hand
+            plan.run_bound(**good)
+            plan.run_bound(**{**good, "k_pe": good["k_pe"][:, None]})
+            for name, width in widths.items():
+                wide = np.ones((5, width + 16), np.float32)
+                with self.subTest(name), self.assertRaisesRegex(
+                        mlac.InvalidArgument, f"{name}: expected rows of {width} columns, got shape "
+                                              rf"\[5, {width + 16}\]"):
+                    plan.run_bound(**{**good, name: wide})
+        sparse = sparse_layers.config()
+        package = self.compile(sparse, "selected", "--indexer=shared")
+        engine = self.bind(package, sparse_layers.random_weights(np.random.default_rng(4), sparse))
+        plan = engine.plan()
+        plan.fill([engine.sequence()], [5])
+        rows = np.ones((5, sparse["hidden_size"]), np.float32)
+        with self.assertRaisesRegex(mlac.InvalidArgument, "selected: expected rows of 16 columns"):
+            plan.run_bound(hidden=rows, output=rows.copy(), selected=np.zeros((5, 17), np.int32))
+
     def test_modules_say_what_they_take_A48(self):
         done = subprocess.run([COMPILE, "x.mlir", "--inputs=latents"], capture_output=True, text=True,
                               check=False)
