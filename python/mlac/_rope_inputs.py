@@ -67,8 +67,9 @@ def _find_difference(turns: torch.Tensor, error: float, frequencies: list[float]
         return (f"at token {token} the root of cos² + sin² of column {column} is "
                 f"{math.sqrt(abs(turn)):.6g}, expected {multiplier:.6g}")
     angle = math.remainder(float(angles[token, column]), math.tau)
-    return (f"from token 0 to token {token} column {column} turns by {math.atan2(turn.imag, turn.real):.6g}"
-            f", expected {angle:.6g}, of the frequency {frequencies[column % pairs]:.6g}")
+    turned = math.atan2(turn.imag, turn.real)
+    return (f"from token 0 to token {token} column {column} turns by {turned:.6g}, expected "
+            f"{angle:.6g}, of the frequency {frequencies[column % pairs]:.6g}")
 
 
 def _check(place: Mapping[str, Any], cos: torch.Tensor, sin: torch.Tensor) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Mapping
 from ctypes import c_char_p, c_int64, c_void_p
+from pathlib import Path as FilePath
 from typing import Any
 
 from . import _arrays
@@ -17,6 +19,7 @@ from ._checked import integers, length_of
 from ._errors import InvalidArgument
 from ._handle import Handle
 from ._library import ALLOW_EXTRA_TENSORS, Progress, Tensor, call, call_out
+from ._rope_fields import rope_differences
 from ._types import Array, Info, Path
 
 
@@ -102,11 +105,37 @@ def _steps(progress, failures):
     return Progress(call_back)
 
 
+def _rope_of_folder(engine, path):
+    """What the folder's configuration says of rope otherwise than that of the package, in words."""
+    compiled = engine.package_info["model"].get("config")
+    file = FilePath(os.fsdecode(path), "config.json")
+    if not compiled or not file.is_file():
+        return []
+    try:
+        config = json.loads(file.read_text())
+    except ValueError:  # who reads it for its weights' scales says so
+        return []
+    heads = "num_attention_heads"  # of a model's part, which its attention is in
+    parts = [config, *config.values()] if isinstance(config, Mapping) else []
+    config = next((part for part in parts if isinstance(part, Mapping) and heads in part), {})
+    return [f"{name} = {ours} (compiled: {theirs})"
+            for name, theirs, ours in rope_differences(json.loads(compiled), config)]
+
+
 def bind_checkpoint(engine, checkpoint, attention, layer, allow_extra, progress):
     """Engine.bind_checkpoint."""
-    if not isinstance(checkpoint, Checkpoint):
-        with Checkpoint(checkpoint) as opened:
-            return bind_checkpoint(engine, opened, attention, layer, allow_extra, progress)
+    path = checkpoint._path if isinstance(checkpoint, Checkpoint) else checkpoint
+    if differences := _rope_of_folder(engine, path):
+        warnings.warn(f"{os.fsdecode(path)}/config.json: {', '.join(differences)}: tokens are "
+                      "rotated as the package was compiled to, whatever the checkpoint says",
+                      stacklevel=3)  # who called the engine's
+    if isinstance(checkpoint, Checkpoint):
+        return _bind_checkpoint(engine, checkpoint, attention, layer, allow_extra, progress)
+    with Checkpoint(checkpoint) as opened:
+        _bind_checkpoint(engine, opened, attention, layer, allow_extra, progress)
+
+
+def _bind_checkpoint(engine, checkpoint, attention, layer, allow_extra, progress):
     first = 0 if layer is None else layer
     count = engine.info["options"]["num_layers"] if layer is None else 1
     attention = first if attention is None else attention

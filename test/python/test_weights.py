@@ -17,6 +17,7 @@ import struct
 import subprocess
 import tempfile
 import unittest
+import warnings
 
 import numpy as np
 
@@ -469,6 +470,28 @@ class FolderTest(unittest.TestCase):
         engine.bind(self.layers[number].codes)
         engine.prepare()
         return run(engine, self.hidden).tobytes()
+
+    def test_rope_of_another_configuration(self):
+        """A package of a model whose sizes are the same (Kimi K2's releases differ in rope's factor) was
+        bound without a word."""
+        path = self.folder / "config.json"
+        config = json.loads(path.read_text())
+
+        def bind(checkpoint):
+            engine = make_engine(self.package, num_layers=3)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                engine.bind_checkpoint(checkpoint)
+            return [(str(each.message), each.filename) for each in caught]
+        self.assertEqual(bind(self.folder), [])
+        for whole in (config | {"rope_theta": 5e4}, {"text_config": config | {"rope_theta": 5e4},
+                      "quantization_config": config["quantization_config"]}):
+            path.write_text(json.dumps(whole))
+            with mlac.Checkpoint(self.folder) as opened:
+                for checkpoint in (self.folder, opened):
+                    ((message, place),) = bind(checkpoint)
+                    self.assertRegex(message, r"config.json: rope_theta = 50000.0 \(compiled: 10000.0\)")
+                    self.assertEqual(place, __file__)
 
     def test_all_layers_in_one_call(self):
         engine, seen = make_engine(self.package, num_layers=3), []
