@@ -15,6 +15,7 @@ from ._errors import InvalidArgument
 
 # Of the sample that graphs are exported with: enough that neither dimension is of size 1.
 _EXAMPLE_BATCH, _EXAMPLE_LENGTH = 2, 4
+_IDS = np.iinfo(np.int32)  # of input_ids
 
 
 class Metadata(NamedTuple):
@@ -179,8 +180,14 @@ class SequenceInfo:
         for index, length in enumerate(lengths):
             _check(1 <= length <= self.max_seq_len, f"sequence {index} has {length} tokens, 1 to "
                    f"{self.max_seq_len} (max_seq_len) are possible")
-        flat = np.concatenate([np.empty(0, np.int32),
-                               *(np.asarray(sequence) for sequence in sequences)]).astype(np.int32)
+        tokens = [np.asarray(sequence) for sequence in sequences]
+        for index, ids in enumerate(tokens):
+            _check(ids.ndim == 1 and ids.dtype.kind in "iu",
+                   f"sequence {index}: expected integers, got {ids.dtype} of shape {list(ids.shape)}")
+            _check(_IDS.min <= ids.min() and ids.max() <= _IDS.max,
+                   f"sequence {index} has tokens from {ids.min()} to {ids.max()}, {_IDS.min} to "
+                   f"{_IDS.max} are possible")
+        flat = np.concatenate([np.empty(0, np.int32), *tokens]).astype(np.int32)
         self.input_ids = flat.reshape((-1, 1) if all(n == 1 for n in lengths) else (1, -1))
         self.seq_len[:] = 0
         self.seq_len[:len(lengths)] = lengths

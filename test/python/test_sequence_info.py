@@ -108,6 +108,19 @@ class SequenceInfoTest(unittest.TestCase):
         with self.refuses("sequence 0 has 5 tokens, its pages hold 4"):
             self.info.prepare_metadata()
 
+    def test_D24_tokens_that_are_none(self):
+        """1.5 was taken for 1, and 2^32 + 7 for 7."""
+        self.info.nest_sequences([[3, 4]])
+        for sequence, message in (
+                ([1.5, 2], "sequence 1: expected integers, got float64"),
+                ([1 << 32 | 7], "sequence 1 has tokens from 4294967303 to 4294967303"),
+                ([1 << 63], "sequence 1 has tokens from 9223372036854775808"),
+                ([1 << 64], "sequence 1: expected integers, got object"),
+                ("ab", "sequence 1: expected integers, got <U2")):
+            with self.subTest(sequence), self.refuses(message):
+                self.info.nest_sequences([[1], sequence])
+        self.assertEqual(self.info.input_ids.tolist(), [[3, 4]])
+
     def test_D24_D30_metadata_of_live_sequences(self):
         self.info.nest_sequences([[1] * 5, [2]])
         self.info.assign_cache_loc([[6, 1], [3]])
