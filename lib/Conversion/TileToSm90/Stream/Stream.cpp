@@ -333,9 +333,9 @@ std::string Matcher::chooseStages() {
   program.queryStages = tiles.queryStages(machine.sharedBytes);
   if (program.hasCodes())
     return chooseCodeStages(most);
-  std::string why =
-      program.chooseStages(getSchedule<tile::StreamScheduleAttr>(program.kernel).getStages(),
-                           std::min(most, machine.tuning.streamStages), most, tiles.stageBytes());
+  std::string why = program.chooseStages(
+      getSchedule<tile::StreamScheduleAttr>(program.kernel).getStages(),
+      std::min(most, tiles.usualStages(machine, program.areHeadsCodes)), most, tiles.stageBytes());
   if (why.empty() && program.stages % program.consumers != 0)
     return std::to_string(program.stages) + " stages, no multiple of the " +
            std::to_string(program.consumers) + " consumers that take turns";
@@ -443,8 +443,10 @@ sm90::KernelOp mlac::buildStreamSchedule(tile::KernelOp kernel, std::string &why
   SmallVector<Entry, 2> own(program->hasCodes() ? 0 : consumers, entry);
   for (Entry &tiles : own)
     createOwnTiles(b, *program, tiles);
-  IntegerAttr producer, consumer; // as the launch gives
-  if (program->hasCodes() || program->consumers > 1) {
+  // As the launch gives: a program that takes less than all registers leaves room for one of the
+  // next kernel, which begins early.
+  IntegerAttr producer, consumer;
+  if (program->hasCodes() || (program->areHeadsCodes && program->consumers > 1)) {
     CodeRegisters registers(program->usesTma, consumers);
     producer = b.getI32IntegerAttr(registers.producer);
     consumer = b.getI32IntegerAttr(registers.consumer);

@@ -96,7 +96,7 @@ int64_t stream::countConsumers(const Tiles &tiles, const TargetDescription &targ
     return held + 2 * kOperandRegisters <= kTurnRegisters ? 2 : 1;
   double readGbpsPerSm = target.readGbps / static_cast<double>(target.numSms);
   double memory = static_cast<double>(tiles.stageBytes()) / readGbpsPerSm * target.sm.clockGhz;
-  return held <= kTurnRegisters && countChain(tiles, target.sm) > memory ? 2 : 1;
+  return held <= kTurnRegistersOfValues && countChain(tiles, target.sm) > memory ? 2 : 1;
 }
 
 namespace {
@@ -208,8 +208,8 @@ void Planner::count() {
     return (void)refuse("an output of codes with sums, scores and their mask of " + Twine(held) +
                         " registers per thread, it has " + Twine(stream::kMostTileRegisters));
   int64_t stageBytes = tiles.stageBytes(), most = tiles.mostStages(target.sharedBytes);
-  int64_t stages = request.get(stream::kStages)
-                       .value_or(std::clamp<int64_t>(most, 2, target.tuning.streamStages));
+  int64_t usual = tiles.usualStages(target, areHeadsCodes);
+  int64_t stages = request.get(stream::kStages).value_or(std::clamp<int64_t>(most, 2, usual));
   cost.parameters.set(stream::kStages, stages);
   if (std::optional<int64_t> columns = request.get(stream::kPartColumns))
     cost.parameters.set(stream::kPartColumns, *columns);

@@ -34,6 +34,8 @@ constexpr int64_t countTileRegisters(int64_t rows, int64_t panels) {
 /// Of a consumer of heads' codes that takes turns: what tiles and operands may take of its 224 or
 /// 232 registers. The rest are vectors of rows, addresses and scalars.
 inline constexpr int64_t kTurnRegisters = 184;
+/// The same of values, whose 168 registers are those of the launch.
+inline constexpr int64_t kTurnRegistersOfValues = 120;
 /// What tiles may take of the one consumer's 255 (ptxas 13.0: 252 in all for 192, 276 bytes spilled
 /// for 224).
 inline constexpr int64_t kMostTileRegisters = 192;
@@ -66,6 +68,13 @@ struct Tiles {
   /// every second time could not tell a barrier's phase from the one before the last.
   int64_t mostStages(int64_t sharedBytes) const {
     return (sharedBytes - fixedBytes(sharedBytes)) / stageBytes() / consumers * consumers;
+  }
+  /// Stages where nobody asks for a number, if they fit. Consumers of values have the usual number
+  /// each: two programs of four stages fit on a multiprocessor, and one of the next launch that
+  /// begins there early is missing elsewhere (65536 and 63 x 1024 tokens, heads of 64: 92 us, not
+  /// 71).
+  int64_t usualStages(const TargetDescription &target, bool areCodes) const {
+    return target.tuning.streamStages * (areCodes ? 1 : consumers);
   }
   /// Items whose queries have room. With codes the next item's wait where they would leave one
   /// block of codes alone.
