@@ -422,8 +422,17 @@ static bool isScalar(Operation *op) {
          llvm::none_of(op->getResults(), isTile);
 }
 
-/// Of the one consumer of most rows of heads' codes: ptxas 13.0 spills 4 to 20 bytes where a request
-/// has any number of queries (1, 2, 4, 16 and 64 heads a group, columns of 128), none elsewhere.
+/// Registers of tiles and operands that a consumer of heads has at a time, at most.
+static int64_t countHeld(const Program &program) {
+  int64_t panels = program.getWidth(1) / sm90::kPanelColumns;
+  int64_t operands = program.getWidth(0) / sm90::kPanelColumns + panels;
+  return countTileRegisters(program.rows, panels) +
+         (program.areHeadsCodes ? operands * kOperandRegisters : 0);
+}
+
+/// Of heads' codes: ptxas 13.0 spills 4 to 20 bytes where one consumer's request has any number of
+/// queries (1, 2, 4, 16 and 64 heads a group, columns of 128), and 4 to 12 of 32 rows of 256
+/// columns with a window, none elsewhere.
 static constexpr int64_t kHeadSpillBytes = 32;
 
 sm90::KernelOp mlac::buildStreamSchedule(tile::KernelOp kernel, std::string &why) {
@@ -433,7 +442,7 @@ sm90::KernelOp mlac::buildStreamSchedule(tile::KernelOp kernel, std::string &why
   ImplicitLocOpBuilder b(kernel.getLoc(), kernel.getOperation());
   int64_t consumers = program->hasCodes() ? kCodeConsumers : program->countOwners();
   auto result = createRoleKernel(b, kernel, 1 + consumers);
-  if (program->areHeadsCodes && program->consumers == 1)
+  if (program->areHeadsCodes)
     result->setAttr(sm90::kSpillBytesAttr, b.getI64IntegerAttr(kHeadSpillBytes));
   LazyCloner cloner(b, [](Operation *, Type type) { return convertType(type); });
   cloner.map(kernel.getBody().getArguments(), result.getBody().getArguments());
@@ -446,7 +455,7 @@ sm90::KernelOp mlac::buildStreamSchedule(tile::KernelOp kernel, std::string &why
   // As the launch gives: a program that takes less than all registers leaves room for one of the
   // next kernel, which begins early.
   IntegerAttr producer, consumer;
-  if (program->hasCodes() || (program->areHeadsCodes && program->consumers > 1)) {
+  if (program->hasCodes() || (program->consumers > 1 && countHeld(*program) > kLaunchRegisters)) {
     CodeRegisters registers(program->usesTma, consumers);
     producer = b.getI32IntegerAttr(registers.producer);
     consumer = b.getI32IntegerAttr(registers.consumer);

@@ -96,7 +96,7 @@ int64_t stream::countConsumers(const Tiles &tiles, const TargetDescription &targ
     return held + 2 * kOperandRegisters <= kTurnRegisters ? 2 : 1;
   double readGbpsPerSm = target.readGbps / static_cast<double>(target.numSms);
   double memory = static_cast<double>(tiles.stageBytes()) / readGbpsPerSm * target.sm.clockGhz;
-  return held <= kTurnRegistersOfValues && countChain(tiles, target.sm) > memory ? 2 : 1;
+  return held <= kLaunchRegisters && countChain(tiles, target.sm) > memory ? 2 : 1;
 }
 
 namespace {

@@ -34,8 +34,9 @@ constexpr int64_t countTileRegisters(int64_t rows, int64_t panels) {
 /// Of a consumer of heads' codes that takes turns: what tiles and operands may take of its 224 or
 /// 232 registers. The rest are vectors of rows, addresses and scalars.
 inline constexpr int64_t kTurnRegisters = 184;
-/// The same of values, whose 168 registers are those of the launch.
-inline constexpr int64_t kTurnRegistersOfValues = 120;
+/// The same of the 168 registers that the launch gives, which are all that consumers of values
+/// have.
+inline constexpr int64_t kLaunchRegisters = 120;
 /// What tiles may take of the one consumer's 255 (ptxas 13.0: 252 in all for 192, 276 bytes spilled
 /// for 224).
 inline constexpr int64_t kMostTileRegisters = 192;
