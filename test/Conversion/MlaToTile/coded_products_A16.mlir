@@ -40,6 +40,10 @@
 // CHECK: scf.yield
 // CHECK-COUNT-2: tile.store %{{.*}} transposed
 //
+// Values are written by the widest accesses that a thread has.
+// CHECK-LABEL: tile.kernel @dequantise_128x512
+// CHECK-SAME: tile.row_kernel
+//
 // CPU-LABEL: tile.plan @blocks
 // CPU: tile.launch @linear_codes_128x512_tile_1x32
 // CPU: tile.launch @linear_codes_128x512_tile_16x64
