@@ -130,6 +130,8 @@ def _compile(source: Any, options: dict[str, Any], output: str | os.PathLike[str
         for option, value in options.items():
             command += _argument(option, value)
         _run(command, (name, hidden or name))
+        if not package.is_file():
+            raise CompileError(f"{command[0]} wrote no package: is it mla-compile?")
         return Package(package if output is not None else package.read_bytes())
 
 

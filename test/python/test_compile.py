@@ -172,6 +172,9 @@ class CompileTest(unittest.TestCase):
         with mock.patch.dict(os.environ, MLAC_COMPILER="/absent/mla-compile"):
             with self.assertRaisesRegex(mlac.CompileError, "/absent/mla-compile"):
                 self.compile(TINY)
+        with mock.patch.dict(os.environ, MLAC_COMPILER="/bin/true"):
+            with self.assertRaisesRegex(mlac.CompileError, "/bin/true wrote no package"):
+                self.compile(TINY)
         clean = {"PATH": os.path.dirname(COMPILE)}
         with mock.patch.dict(os.environ, clean, clear=True):
             self.compile(TINY)
