@@ -25,6 +25,7 @@ void mlac::mla_to_tile::emitQuantize(StepLowering &step, const TensorRef &input,
   int64_t group = to.group, block = paddedWidth(group);
   int64_t groups = input.size(input.rank() - 1) / group;
   auto write = [&](KernelBuilder &b, ValueRange args) {
+    b.markRowKernel();
     auto view = [&](unsigned arg, const TensorRef &ref, Value first, int64_t width) {
       return rows.view(b, args[arg], ref, args[3], first, width);
     };

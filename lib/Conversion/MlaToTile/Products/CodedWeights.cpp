@@ -245,7 +245,7 @@ Value ScaleTiles::finish(KernelBuilder &b, Value column, Value sum) const {
 
 /// A program writes a tile of the matrix: 64 rows, which have one scale or one each, by 128.
 static void writeValues(KernelBuilder &b, ValueRange args, const CodeScales &scales) {
-  b.getInsertionBlock()->getParentOp()->setAttr(tile::kRowKernelAttr, b.getUnitAttr());
+  b.markRowKernel();
   constexpr int64_t shape[] = {kTileColumns, kCodedDepth};
   SmallVector<OpFoldResult, 2> sizes = {b.fixed(scales.matrixRows), b.fixed(scales.matrixColumns)},
                                strides = {b.fixed(scales.matrixColumns), b.fixed(1)};
