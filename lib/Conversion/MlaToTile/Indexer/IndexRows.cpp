@@ -113,6 +113,7 @@ void IndexKeys::store(KernelBuilder &b, const Pool &inner, ArrayRef<Value> tiles
 }
 
 void IndexKeys::write(KernelBuilder &b, ValueRange args) {
+  b.markRowKernel();
   Pool inner = pool.inKernel(args);
   ValueRange own = args.drop_front(pool.args().size());
   Value first = b.mul(b.programId(0), tileRows);
@@ -197,6 +198,7 @@ void IndexQueries::storeWeights(KernelBuilder &b, ValueRange args, Value scale) 
 }
 
 void IndexQueries::write(KernelBuilder &b, ValueRange args) {
+  b.markRowKernel();
   Value first = heads.first(b), zero = b.index(0);
   SmallVector<Value> tiles = row.map([&](const Run &run) {
     return b.loadWide(view(b, args, kInput, input, run), {first, zero},
