@@ -25,7 +25,7 @@ inline constexpr llvm::StringLiteral kTriggersDependentsAttr = "tile.triggers_de
                                      kWaitsForDependencyAttr = "tile.waits_for_dependency";
 /// On a kernel (unit): its tiles are rows that it only moves and computes element by element.
 inline constexpr llvm::StringLiteral kRowKernelAttr = "tile.row_kernel";
-/// On a kernel (i64): programs that are to fit on a multiprocessor side by side.
+/// On a kernel (i64): programs that are to fit on a multiprocessor side by side; 1: no second one.
 inline constexpr llvm::StringLiteral kResidentProgramsAttr = "tile.resident_programs";
 /// On a kernel (i64): rows of a request's query tile at most, where that is known when
 /// compiling. Where that is more than a tile has, program x begins behind x tiles.

@@ -100,7 +100,7 @@
 // Heads of half a panel: boxes have their columns alone, of a page each. A box's bytes are awaited, not those
 // of its rows in shared memory.
 // NARROW: sm90.tensor_map %{{.*}} : memref<?x16x512xf8E4M3FN, {{.*}}> -> <16x64xf8E4M3FN>
-// NARROW: sm90.ring "keys" full_count 1 empty_count 4 : <stages = 4, parts = 2, tiles = [<64x64xf8E4M3FN>, <64x64xf8E4M3FN>]>
+// NARROW: sm90.ring "keys" full_count 1 empty_count 4 : <stages = 8, parts = 2, tiles = [<64x64xf8E4M3FN>, <64x64xf8E4M3FN>]>
 // NARROW: sm90.role "load"
 // NARROW: %[[COLUMN:.*]] = arith.muli %{{.*}}, %c64_{{[0-9]+}} : index
 // NARROW: sm90.expect %{{.*}} part 0 bytes 4096

@@ -7,9 +7,10 @@
 // RUN: sed 's/query_len = 1/query_len = 12/g' %s | mla-opt --mla-lower-to-tile=target=sm90 --tile-plan-schedules --tile-swap-operands --convert-tile-to-sm90 2>/dev/null | FileCheck %s --check-prefix=SIDES
 
 // CHECK: sm90.kernel @grouped_attention
+// No second program on a multiprocessor, which would be one of the next launch.
+// CHECK-SAME: tile.resident_programs = 1
 // CHECK-SAME: warpgroups = 3
-// Four stages for each, so that no two programs share a multiprocessor.
-// CHECK: %[[KEYS:.*]] = sm90.ring "keys" full_count 1 empty_count 4 : <stages = 8, {{.*}}tiles = [<64x64xbf16>, <64x64xbf16>]>
+// CHECK: %[[KEYS:.*]] = sm90.ring "keys" full_count 1 empty_count 4 : <stages = 4, {{.*}}tiles = [<64x64xbf16>, <64x64xbf16>]>
 // CHECK: %[[QUERIES:.*]] = sm90.ring "queries" full_count 1 empty_count 8 : <stages = 2, parts = 1, tiles = [<8x64xbf16>, <8x64xbf16>]>
 // CHECK: %[[STATE:.*]] = sm90.ring "state 1" full_count 4 empty_count 4 : <stages = 3, parts = 1, tiles = [<4x128xf32, linear>]>
 

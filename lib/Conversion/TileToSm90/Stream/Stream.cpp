@@ -305,6 +305,16 @@ static bool canTakeTurns(const Program &program) {
          areOwnValues(program.operands[1]) && findLoopState(program.getLoop());
 }
 
+/// Of what copies bring: latents fill their stages.
+static int64_t countBlockBytes(const Program &program) {
+  int64_t bytes = 0;
+  for (Operation *load : program.keys) {
+    RankedTensorType type = getTileType(load->getResult(0));
+    bytes += type.getNumElements() * type.getElementTypeBitWidth() / 8;
+  }
+  return bytes;
+}
+
 std::string Matcher::chooseStages() {
   auto countPanels = [](Operation *load) {
     return llvm::divideCeil(getTileType(load->getResult(0)).getDimSize(1), sm90::kPanelColumns);
@@ -321,6 +331,8 @@ std::string Matcher::chooseStages() {
   if (canTakeTurns(program))
     tiles.consumers = countConsumers(tiles, machine, program.areHeadsCodes);
   program.consumers = tiles.consumers;
+  tiles.blockBytes = countBlockBytes(program);
+  program.takesAllRegisters = program.hasCodes() || tiles.needsAllRegisters(program.areHeadsCodes);
   if (tiles.heldRegisters() > machine.tuning.streamOutputRegisters)
     return "its output takes " + std::to_string(tiles.heldRegisters()) +
            " registers of a thread, more than " +
@@ -333,9 +345,9 @@ std::string Matcher::chooseStages() {
   program.queryStages = tiles.queryStages(machine.sharedBytes);
   if (program.hasCodes())
     return chooseCodeStages(most);
-  std::string why = program.chooseStages(
-      getSchedule<tile::StreamScheduleAttr>(program.kernel).getStages(),
-      std::min(most, tiles.usualStages(machine, program.areHeadsCodes)), most, tiles.stageBytes());
+  std::string why =
+      program.chooseStages(getSchedule<tile::StreamScheduleAttr>(program.kernel).getStages(),
+                           std::min(most, tiles.usualStages(machine)), most, tiles.stageBytes());
   if (why.empty() && program.stages % program.consumers != 0)
     return std::to_string(program.stages) + " stages, no multiple of the " +
            std::to_string(program.consumers) + " consumers that take turns";
@@ -422,14 +434,6 @@ static bool isScalar(Operation *op) {
          llvm::none_of(op->getResults(), isTile);
 }
 
-/// Registers of tiles and operands that a consumer of heads has at a time, at most.
-static int64_t countHeld(const Program &program) {
-  int64_t panels = program.getWidth(1) / sm90::kPanelColumns;
-  int64_t operands = program.getWidth(0) / sm90::kPanelColumns + panels;
-  return countTileRegisters(program.rows, panels) +
-         (program.areHeadsCodes ? operands * kOperandRegisters : 0);
-}
-
 /// Of heads' codes: ptxas 13.0 spills 4 to 20 bytes where one consumer's request has any number of
 /// queries (1, 2, 4, 16 and 64 heads a group, columns of 128), and 4 to 12 of 32 rows of 256
 /// columns with a window, none elsewhere.
@@ -444,6 +448,10 @@ sm90::KernelOp mlac::buildStreamSchedule(tile::KernelOp kernel, std::string &why
   auto result = createRoleKernel(b, kernel, 1 + consumers);
   if (program->areHeadsCodes)
     result->setAttr(sm90::kSpillBytesAttr, b.getI64IntegerAttr(kHeadSpillBytes));
+  // Of two programs on a multiprocessor one is of the next launch, which began early, and missing
+  // elsewhere: a decode layer of 128 requests of 32/8 heads of 64 took 480 us instead of 288 (one
+  // consumer; one H200).
+  result->setAttr(tile::kResidentProgramsAttr, b.getI64IntegerAttr(1));
   LazyCloner cloner(b, [](Operation *, Type type) { return convertType(type); });
   cloner.map(kernel.getBody().getArguments(), result.getBody().getArguments());
   emitLaunchDependents(b, kernel);
@@ -455,7 +463,7 @@ sm90::KernelOp mlac::buildStreamSchedule(tile::KernelOp kernel, std::string &why
   // As the launch gives: a program that takes less than all registers leaves room for one of the
   // next kernel, which begins early.
   IntegerAttr producer, consumer;
-  if (program->hasCodes() || (program->consumers > 1 && countHeld(*program) > kLaunchRegisters)) {
+  if (program->takesAllRegisters) {
     CodeRegisters registers(program->usesTma, consumers);
     producer = b.getI32IntegerAttr(registers.producer);
     consumer = b.getI32IntegerAttr(registers.consumer);

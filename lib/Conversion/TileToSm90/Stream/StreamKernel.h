@@ -58,6 +58,8 @@ struct Program : RoleProgram {
   bool areHeadsCodes = false;
   /// That take blocks in turns, each with a state of its own.
   int64_t consumers = 1;
+  /// Roles divide the registers of the multiprocessor.
+  bool takesAllRegisters = false;
 
   mlir::Value getKeys(unsigned tile) const { return keys[tile]->getResult(0); }
   /// A latent's codes.

@@ -68,6 +68,11 @@ int64_t stream::Tiles::heldRegisters() const {
   return (output + scores) / sm90::kWarpgroupThreads;
 }
 
+bool stream::Tiles::needsAllRegisters(bool areCodes) const {
+  int64_t operands = areCodes ? (queryPanels + outputPanels) * kOperandRegisters : 0;
+  return consumers > 1 && countTileRegisters(rows, outputPanels) + operands > kLaunchRegisters;
+}
+
 /// wgmma with `rows` columns reads its left operand of 64 rows whatever `rows` is.
 static double countProducts(int64_t panels, int64_t rows, bool inRegisters,
                             const SmDescription &sm) {
@@ -208,7 +213,10 @@ void Planner::count() {
     return (void)refuse("an output of codes with sums, scores and their mask of " + Twine(held) +
                         " registers per thread, it has " + Twine(stream::kMostTileRegisters));
   int64_t stageBytes = tiles.stageBytes(), most = tiles.mostStages(target.sharedBytes);
-  int64_t usual = tiles.usualStages(target, areHeadsCodes);
+  tiles.blockBytes = problem.keyWidth ? kBlockKeys * (problem.keyWidth + problem.kvLoraRank) *
+                                            (areHeadsCodes ? 1 : problem.elementBytes)
+                                      : tiles.stageBytes();
+  int64_t usual = tiles.usualStages(target);
   int64_t stages = request.get(stream::kStages).value_or(std::clamp<int64_t>(most, 2, usual));
   cost.parameters.set(stream::kStages, stages);
   if (std::optional<int64_t> columns = request.get(stream::kPartColumns))

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "mla/Dialect/KernelAttrs.h"
 #include "mla/Dialect/Sm90/Transforms/Passes.h"
 #include "mla/Dialect/Sm90/Transforms/SharedMemoryOrder.h"
 
@@ -189,5 +190,9 @@ void AllocateSharedMemory::runOnOperation() {
   if (total > kMaxSharedBytes)
     return reportOverflow(pieces, total);
   setPlaces(pieces, barriers);
+  // Where one program is to be alone, a second one does not fit.
+  auto resident = getOperation()->getAttrOfType<IntegerAttr>(tile::kResidentProgramsAttr);
+  if (resident && resident.getInt() == 1)
+    total = std::max(total, kHalfSharedBytes + kBarrierBytes);
   getOperation().setSharedBytes(total);
 }

@@ -198,3 +198,10 @@ sm90.kernel @bulk(%x: memref<?xbf16>) attributes {warpgroups = 1 : i32} {
   }
   sm90.return
 }
+
+// A program that is to be alone has more than half of the shared memory, so that no second one fits.
+// CHECK-LABEL: sm90.kernel @alone
+// CHECK-SAME: shared_bytes = 115720
+sm90.kernel @alone() attributes {warpgroups = 1 : i32, tile.resident_programs = 1 : i64} {
+  sm90.return
+}
