@@ -202,8 +202,7 @@ const GroupsCase kCases[] = {
      {{400, 1}, {70, 1}},
      4},
     {"decode_200_columns", "", "stream", 8, 1, 200, 200, 16, 16, {{130, 1}, {70, 1}}, 2},
-    // Heads of 64 columns, whose blocks two consumers take in turns: items of odd and of even
-    // numbers of blocks one after the other, also of one; of most rows; copied by threads.
+    // Two consumers take blocks in turns: odd and even numbers of them, most rows, by threads.
     {"turns", "", "stream", 8, 1, 64, 64, 64, 64, {{130, 1}, {1, 1}, {128, 1}, {321, 1}}, 1},
     {"turns_cut", "", "stream", 16, 2, 64, 64, 16, 16, {{700, 1}, {70, 1}, {129, 1}}, 12, true},
     {"turns_32_rows", "", "stream", 16, 2, 64, 64, 64, 0, {{330, 4}, {68, 4}, {4, 4}}, 2},
