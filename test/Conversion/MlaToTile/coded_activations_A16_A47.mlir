@@ -13,6 +13,9 @@
 // CHECK: tile.launch @rms_norm_row_256_codes
 // CHECK: tile.launch @linear_coded_128x256_rows_16
 // CHECK-NOT: dequantise
+// Codes are made by the widest accesses that a thread has.
+// CHECK-LABEL: tile.kernel @quantize_128
+// CHECK-SAME: tile.row_kernel
 // CHECK-LABEL: tile.kernel @linear_coded_256x512_rows_16
 // CHECK-SAME: memref<?xf8E4M3FN>, %{{[a-z0-9]+}}: memref<?xf8E4M3FN> {tile.invariant}
 // CHECK: %[[SUM:.*]]:2 = scf.for {{.*}} iter_args(%[[ACC:.*]] = %cst{{.*}}, %{{.*}} = %cst{{.*}}) -> (tensor<64x16xf32>, tensor<64x16xf32>)
