@@ -449,8 +449,8 @@ sm90::KernelOp mlac::buildStreamSchedule(tile::KernelOp kernel, std::string &why
   if (program->areHeadsCodes)
     result->setAttr(sm90::kSpillBytesAttr, b.getI64IntegerAttr(kHeadSpillBytes));
   // A second program on a multiprocessor would have begun early, and be missing elsewhere: a decode
-  // layer of 128 requests of 32/8 heads of 64 took 483 us where this and consumers in turns take 281
-  // (attention alone gains 18 of 145 us at 64 requests; one H200).
+  // layer of 128 requests of 32/8 heads of 64 took 483 us where this and consumers in turns take
+  // 281 (attention alone gains 18 of 145 us at 64 requests; one H200).
   result->setAttr(tile::kResidentProgramsAttr, b.getI64IntegerAttr(1));
   LazyCloner cloner(b, [](Operation *, Type type) { return convertType(type); });
   cloner.map(kernel.getBody().getArguments(), result.getBody().getArguments());
