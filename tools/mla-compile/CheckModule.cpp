@@ -44,12 +44,15 @@ namespace {
 struct Attentions {
   explicit Attentions(mlir::ModuleOp module, Form form) {
     module.walk([&](mlir::mla::AttentionOp attention) {
-      fitForm |= attention.getForm() == Form::Auto || attention.getForm() == form;
+      bool isOpen = attention.getForm() == Form::Auto;
+      fitForm |= isOpen || attention.getForm() == form;
       (attention.getSelected() ? selecting : seeingAll) = true;
+      absorbed |=
+          attention.getSelected() || (isOpen ? form : attention.getForm()) != Form::Expanded;
     });
     module.walk([&](mlir::mla::SparseAttentionOp) { overLists = true; });
   }
-  bool selecting = false, seeingAll = false, overLists = false, fitForm = false;
+  bool selecting = false, seeingAll = false, overLists = false, fitForm = false, absorbed = false;
 };
 } // namespace
 
@@ -65,7 +68,8 @@ static bool checkForm(const Attentions &attentions, Form form) {
 /// Whether options that steer an attention have one. What is automatic may come to nothing.
 static bool checkUses(const Attentions &attentions, const CompileOptions &options) {
   constexpr llvm::StringLiteral kLatents = "latents whose form is open",
-                                kSelected = "selected keys";
+                                kSelected = "selected keys",
+                                kAbsorbed = "latents to attend to in the absorbed form";
   using mlir::mla::AbsorbMode;
   bool isFolded = options.absorb != AbsorbMode::Online && options.absorb != AbsorbMode::Auto;
   struct Use {
@@ -75,6 +79,7 @@ static bool checkUses(const Attentions &attentions, const CompileOptions &option
   };
   for (const Use &use :
        {Use{"absorb", isFolded, attentions.seeingAll || attentions.selecting, kLatents},
+        Use{"absorbed=codes", options.requantisesAbsorbed, attentions.absorbed, kAbsorbed},
         Use{"mixed", options.mixed == mlir::mla::SharePrefixMode::Always, attentions.seeingAll,
             kLatents},
         Use{"expand-from", options.expandFrom != 0, attentions.seeingAll, kLatents},
