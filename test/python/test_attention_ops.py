@@ -276,6 +276,28 @@ class ReferenceTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "expected 8 channels as of query, got 6"):
             attention.scaled_dot_product_attention(q, v, v)
 
+    def test_D43_sizes_that_do_not_fit_are_named(self):
+        attend = attention.scaled_dot_product_attention
+        q, k, v = (np.ones((2, 4, n, d), np.float32) for n, d in ((5, 8), (7, 8), (7, 6)))
+        for operands, message in (
+                ((q, k[:, :2], v), "key: expected 4 heads as of query, or 1, got 2"),
+                ((q, k, v[:, :3]), "value: expected 4 heads as of query, or 1, got 3"),
+                ((q[:1], k, v), "key: expected 1 sequences as of query, or 1, got 2"),
+                ((q, k[0], v), "key: expected 4 axes as of query, got 3"),
+                ((q, k, v[:, :, :5]), "value: expected 7 tokens as of key, got 5"),
+                ((q[0, 0, 0], k, v), "query: expected ...., tokens, channels., got .8."),
+                ((q, k, v, np.ones((7, 5), bool)), "attn_mask: expected .2, 4, 5, 7. as of the "
+                                                   "scores, or 1 of an axis, got .7, 5."),
+                ((q, k, v, np.ones((5, 7), np.int64)), "expected f32, f16 or bf16, got i64")):
+            with self.assertRaisesRegex(ValueError, message):
+                attend(*operands)
+        # One head of keys serves all, a mask may be bits of bf16, and there may be no key.
+        np.testing.assert_allclose(attend(q, k[:, :1], v[:, :1]), np.ones((2, 4, 5, 6)))
+        low = narrow(np.where(np.arange(7) < 3, 0.0, -1e30), "bf16")
+        v[:, :, 3:] = 9
+        np.testing.assert_allclose(attend(q, k, v, low), np.ones((2, 4, 5, 6)))
+        np.testing.assert_array_equal(attend(q, k[:, :, :0], v[:, :, :0]), np.zeros((2, 4, 5, 6)))
+
 
 if __name__ == "__main__":
     unittest.main()
