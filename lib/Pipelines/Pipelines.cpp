@@ -89,6 +89,9 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   mla::MlaSplitKvOptions splitKv;
   splitKv.numSplits = options.numSplits;
   splitKv.listsOnly = getInfo(options.target).isScheduled && options.numSplits == 0;
+  // Lists would be split by the batch's tokens and its longest sequence.
+  if (splitKv.listsOnly && options.batchInvariant >= 0)
+    splitKv.numSplits = 1;
   const Tuning &tuning = getMachineOf(getInfo(options.target).chip).tuning;
   splitKv.mergeBlocks = tuning.mergeBlocks;
   splitKv.partialRowsPerBlock = tuning.partialRowsPerBlock;

@@ -36,8 +36,9 @@ static cl::list<std::string>
 static cl::opt<std::string>
     batchInvariant("batch-invariant", cl::ValueOptional, cl::value_desc("blocks"),
                    cl::cat(scheduleCategory),
-                   cl::desc("Cut requests every so many blocks of 64 keys (default: by cost), so "
-                            "that no result depends on the rest of the batch"));
+                   cl::desc("Cut requests every so many blocks of 64 keys (default: by cost), and "
+                            "lists of selected keys never, so that what a query reads of the cache "
+                            "is summed in one order, whatever the rest of the batch"));
 static cl::alias batchInvariantBlocks("batch-invariant-blocks", cl::aliasopt(batchInvariant),
                                       cl::Hidden);
 static cl::opt<double> itemCost("item-cost", cl::init(-1), cl::value_desc("blocks"),
