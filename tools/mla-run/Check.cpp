@@ -62,7 +62,9 @@ static CheckOptions readOptions(const Arguments &arguments) {
     throw std::runtime_error("option '--context' has " + std::to_string(options.contexts.size()) +
                              " contexts, expected at most one for each request of --batch=" +
                              std::to_string(options.batch));
-  options.samples = arguments.getInteger("samples", 4, 1);
+  // What is named is compared.
+  auto named = static_cast<int64_t>(options.contexts.size());
+  options.samples = arguments.getInteger("samples", std::max(options.samples, named), 1);
   options.seed = arguments.getInteger("seed", 1, 0);
   return options;
 }

@@ -72,8 +72,9 @@ struct Sample {
 std::vector<CachedRequest> makeRequests(const CheckOptions &options, int64_t query);
 std::string describeRequests(const std::vector<CachedRequest> &requests,
                              const CheckOptions &options);
-/// Spread over the batch, its last request first; of each, the first and last new token.
-std::vector<Sample> chooseSamples(const std::vector<CachedRequest> &requests, int64_t count);
+/// Spread over the batch and its contexts; of each request, the first and last new token.
+std::vector<Sample> chooseSamples(const std::vector<CachedRequest> &requests,
+                                  const CheckOptions &options);
 /// An engine for the options' requests of at most `longestQuery` new tokens.
 EngineSizes getCheckSizes(const Session &session, const CheckOptions &options,
                           int64_t longestQuery);

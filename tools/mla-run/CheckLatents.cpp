@@ -121,7 +121,7 @@ static ErrorMeasure runRequests(const Session &session, mla_engine *engine, mla_
 
   ErrorMeasure errors;
   double scale = session.info.at("model").at("softmax_scale");
-  for (const Sample &sample : chooseSamples(requests, options.samples)) {
+  for (const Sample &sample : chooseSamples(requests, options)) {
     showProgress("reference of request " + std::to_string(sample.request));
     std::vector<float> rows = decodeRows(session, encodeRows(session, makeRows(sample.request)));
     for (int64_t row : sample.rows) {

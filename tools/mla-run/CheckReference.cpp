@@ -23,11 +23,15 @@ std::vector<CachedRequest> mlac::run::makeRequests(const CheckOptions &options, 
 }
 
 std::vector<Sample> mlac::run::chooseSamples(const std::vector<CachedRequest> &requests,
-                                             int64_t count) {
+                                             const CheckOptions &options) {
+  size_t kinds = std::min(options.contexts.size(), requests.size());
+  size_t chosen = std::min<size_t>(options.samples, requests.size());
   std::vector<Sample> samples;
-  int64_t chosen = std::min<int64_t>(count, requests.size());
-  for (int64_t i = 0; i < chosen; ++i) {
-    size_t request = requests.size() - 1 - i * requests.size() / chosen;
+  for (size_t i = 0; i < chosen; ++i) {
+    // A step of requests.size() / chosen alone would meet one context again and again.
+    size_t kind = chosen < kinds ? kinds - 1 - i * kinds / chosen : i % kinds;
+    size_t alike = (requests.size() - kind + kinds - 1) / kinds; // every so many are of one context
+    size_t request = (alike - 1 - i * alike / chosen) * kinds + kind;
     Sample sample{request, {0}};
     if (requests[request].query > 1)
       sample.rows.push_back(requests[request].query - 1);
@@ -113,7 +117,7 @@ static ErrorMeasure runRequests(const Session &session, mla_engine *engine, mla_
   std::vector<float> output = runStep(session, plan, hidden);
 
   ErrorMeasure errors;
-  for (const Sample &sample : chooseSamples(requests, options.samples)) {
+  for (const Sample &sample : chooseSamples(requests, options)) {
     showProgress("reference of request " + std::to_string(sample.request));
     int64_t offset = firstRow[sample.request] * session.hidden;
     compareSample(session, reference, requests[sample.request], sample, contextSeed(sample.request),

@@ -84,7 +84,8 @@ mla-run check PACKAGE --random [options]
     --context=C,...            their cached tokens, for the reference
                                (0,1,15,16,63,64,65,300)
     --query-len=Q              new tokens of each request, for the reference (1 and 5)
-    --samples=N                requests compared per step, for the reference (4)
+    --samples=N                requests compared per step, for the reference (4, or one of each
+                               context)
     --cache-scale=X[,Y]        scale of the layer's rows (mla_fp8_tensor; 1); of keys and of
                                values (kv_nhd_fp8)
     --seed=N                   of weights and inputs (1)
