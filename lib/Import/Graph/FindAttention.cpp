@@ -60,8 +60,9 @@ std::optional<AttentionOperands> AttentionFinder::findOperands(NodeOp node) {
     bool isProduct = maker.getTarget().contains("matmul") || maker.getTarget().contains("bmm");
     if (isProduct && left && right && scores.tensor)
       return AttentionOperands{left, right, value, /*isKeyTransposed=*/true};
-    // Of scores joined with sinks the scores are the first.
-    weights = maker->getOperand(0);
+    // A mask may stand before its scores, as the condition of a choice or the first of a sum.
+    auto scored = llvm::find_if(maker->getOperands(), [&](Value each) { return areScores(each); });
+    weights = scored == maker->operand_end() ? maker->getOperand(0) : *scored;
   }
   return std::nullopt;
 }

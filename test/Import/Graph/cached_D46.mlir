@@ -125,3 +125,31 @@ func.func @stored(%x: tensor<1x?x32xf32> {graph.input = "hidden_states"},
   %o = graph.node "aten.scaled_dot_product_attention.default"(%q, %q, %q, %mask) {query = #graph.in<0>, key = #graph.in<1>, value = #graph.in<2>, attn_mask = #graph.in<3>} called "attention" : (tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<?x?xf32>) -> tensor<1x4x?x8xf32>
   return %o : tensor<1x4x?x8xf32>
 }
+
+// -----
+
+// Masks ahead of their scores: the condition of a choice, and the first of a sum.
+
+// CHECK-LABEL: func.func @ahead
+// CHECK: graph.node "mlac.cached_attention"
+// CHECK-SAME: window = 0 : i64
+// CHECK: graph.node "mlac.cached_attention"
+// CHECK-SAME: window = 0 : i64
+// CHECK-NOT: aten.softmax
+func.func @ahead(%q: tensor<1x4x?x8xf32> {graph.input = "query"},
+    %x: tensor<1x?x64xf32> {graph.input = "hidden_states"}) -> (tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>) {
+  %n = graph.node "aten.sym_size.int"(%x) {self = #graph.in<0>, dim = 1 : i64} called "tokens" : (tensor<1x?x64xf32>) -> index
+  %i = graph.node "aten.arange.default"(%n) {end = #graph.in<0>} called "positions" : (index) -> tensor<?xi64>
+  %a = graph.node "aten.unsqueeze.default"(%i) {self = #graph.in<0>, dim = 1 : i64} called "rows" : (tensor<?xi64>) -> tensor<?x1xi64>
+  %seen = graph.node "aten.ge.Tensor"(%a, %i) {self = #graph.in<0>, other = #graph.in<1>} called "seen" : (tensor<?x1xi64>, tensor<?xi64>) -> tensor<?x?xi1>
+  %kt = graph.node "aten.transpose.int"(%q) {self = #graph.in<0>, dim0 = 2 : i64, dim1 = 3 : i64} called "transposed" : (tensor<1x4x?x8xf32>) -> tensor<1x4x8x?xf32>
+  %s = graph.node "aten.matmul.default"(%q, %kt) {self = #graph.in<0>, other = #graph.in<1>} called "scores" : (tensor<1x4x?x8xf32>, tensor<1x4x8x?xf32>) -> tensor<1x4x?x?xf32>
+  %chosen = graph.node "aten.where.ScalarOther"(%seen, %s) {condition = #graph.in<0>, self = #graph.in<1>, other = -1.0e9 : f64} called "chosen" : (tensor<?x?xi1>, tensor<1x4x?x?xf32>) -> tensor<1x4x?x?xf32>
+  %w = graph.node "aten.softmax.int"(%chosen) {self = #graph.in<0>, dim = -1 : i64} called "weights" : (tensor<1x4x?x?xf32>) -> tensor<1x4x?x?xf32>
+  %o = graph.node "aten.matmul.default"(%w, %q) {self = #graph.in<0>, other = #graph.in<1>} called "attention" in "layers.0" : (tensor<1x4x?x?xf32>, tensor<1x4x?x8xf32>) -> tensor<1x4x?x8xf32>
+  %mask = graph.node "aten.where.Scalar"(%seen) {condition = #graph.in<0>, self = 0.0 : f64, other = -1.0e9 : f64} called "mask" : (tensor<?x?xi1>) -> tensor<?x?xf32>
+  %sum = graph.node "aten.add.Tensor"(%mask, %s) {self = #graph.in<0>, other = #graph.in<1>} called "sum" : (tensor<?x?xf32>, tensor<1x4x?x?xf32>) -> tensor<1x4x?x?xf32>
+  %w1 = graph.node "aten.softmax.int"(%sum) {self = #graph.in<0>, dim = -1 : i64} called "weights_1" : (tensor<1x4x?x?xf32>) -> tensor<1x4x?x?xf32>
+  %o1 = graph.node "aten.matmul.default"(%w1, %q) {self = #graph.in<0>, other = #graph.in<1>} called "attention_1" in "layers.1" : (tensor<1x4x?x?xf32>, tensor<1x4x?x8xf32>) -> tensor<1x4x?x8xf32>
+  return %o, %o1 : tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>
+}
