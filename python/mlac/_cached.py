@@ -449,8 +449,8 @@ class CachedModel:
 
         missing = set(self._kwargs) - set(kwargs)
         if not missing <= self._masks.names or not set(kwargs) <= set(self._kwargs):
-            raise InvalidArgument(f"expected the arguments {list(self._kwargs)}, as exported, "
-                                  f"got {sorted(kwargs)}")
+            raise InvalidArgument(f"expected the arguments {list(self._kwargs)} by name, as exported, "
+                                  f"got {sorted(kwargs)} and {len(args)} without a name")
         leaves = _pytree.tree_leaves((args, {name: kwargs.get(name) for name in self._kwargs}))
         program, flat = self._program, []
         expected = len(program.graph_signature.user_inputs)

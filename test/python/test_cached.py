@@ -360,6 +360,10 @@ class ModelTest(CachedModels, unittest.TestCase):
         with self.assertRaisesRegex(mlac.InvalidArgument, r"^position_ids: expected \[1, \*\], as "
                                     r"exported, got \[5\]$"):
             cached(**self.arguments(ids, places[0]))
+        with self.assertRaisesRegex(mlac.InvalidArgument, r"^expected the arguments \['input_ids', "
+                                    r"'position_ids', 'use_cache'\] by name, as exported, got "
+                                    r"\['use_cache'\] and 2 without a name$"):
+            cached(ids, places, use_cache=False)
 
     def test_D46_tokens_of_a_call_are_those_of_info(self):
         """Behind the last of info nothing is computed, and rows of other sequences are others'."""
