@@ -23,8 +23,8 @@ struct Defaults {
 };
 } // namespace
 
-/// Of transformers 5.17, where they are not what all types have (ModelConfig.cpp). Kimi K2's class
-/// is its own, a copy of DeepSeek-V3's.
+/// Of transformers 5.17 (sarvam_mla's of 5.24), where they are not what all types have
+/// (ModelConfig.cpp). Kimi K2's class is its own, a copy of DeepSeek-V3's.
 static constexpr Defaults kDefaults[] = {
     {"axk1", R"({"q_lora_rank": 1536, "v_head_dim": 128})"},
     {"deepseek_v2", R"({"q_lora_rank": 1536, "v_head_dim": 128})"},
@@ -62,6 +62,7 @@ static constexpr Defaults kDefaults[] = {
     {"qwen3", R"({"head_dim": 128, "num_key_value_heads": 32, "sliding_window": 4096,
                   "max_window_layers": 28})"},
     {"qwen3_moe", R"({"num_key_value_heads": 4, "sliding_window": 4096})"},
+    {"sarvam_mla", R"({"v_head_dim": 128})"},
     {"youtu", R"({"q_lora_rank": 1536, "v_head_dim": 128})"},
 };
 

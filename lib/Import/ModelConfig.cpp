@@ -95,6 +95,7 @@ constexpr ModelType kModelTypes[] = {
     {.name = "qwen3_moe",
      .grouped =
          GroupedType{.normalisesHeads = true, .windows = Windows::All, .isWindowOptional = true}},
+    {"sarvam_mla"},
     {"youtu"},
 };
 

@@ -26,7 +26,7 @@ COMPILE = os.environ["MLAC_COMPILE"]
 GROUPED = ["gemma2", "gpt_oss", "llama", "ministral", "ministral3", "mistral", "mixtral", "qwen2",
            "qwen3", "qwen3_moe"]
 LATENT = ["axk1", "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa",
-          "longcat_flash", "minicpm3", "mistral4", "youtu"]
+          "longcat_flash", "minicpm3", "mistral4", "sarvam_mla", "youtu"]
 # Heads of 96, so that no type's default is what would be derived.
 DIMS = {"hidden_size": 6144, "num_attention_heads": 64}
 LAYERS = 4

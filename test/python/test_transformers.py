@@ -14,7 +14,7 @@ import warnings
 os.environ.setdefault("MLAC_COMPILER", os.environ["MLAC_COMPILE"])
 try:
     import torch
-    import transformers  # noqa: F401
+    import transformers
 except ImportError as error:
     raise unittest.SkipTest(f"not installed: {error.name}")
 
@@ -107,7 +107,8 @@ def _add(kind):
 
 
 for _kind in CONFIGS:
-    _add(_kind)
+    if _kind in transformers.CONFIG_MAPPING:  # some are of later versions
+        _add(_kind)
 
 
 class KimiLinearTest(unittest.TestCase):

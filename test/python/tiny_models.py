@@ -43,6 +43,7 @@ CONFIGS = {
     "minicpm3": {**_LAYERS, "rope_parameters": _LONGROPE},
     "mistral4": {**_LAYERS, **_EXPERTS, **_GROUPS, "first_k_dense_replace": 2,
                  "rope_parameters": _MISTRAL},
+    "sarvam_mla": {**_LAYERS, **_EXPERTS, "q_lora_rank": None, "first_k_dense_replace": 2},
     "youtu": _LAYERS,
 }
 

@@ -15,7 +15,7 @@ from .._errors import InvalidArgument, Unsupported
 # forward of one gives: output, attention weights, and indices that later layers share.
 RESULTS = {"axk1": 2, "deepseek_v2": 2, "deepseek_v3": 2, "deepseek_v32": 2, "glm4_moe_lite": 2,
            "glm_moe_dsa": 3, "longcat_flash": 2, "minicpm3": 2,
-           "mistral4": 2, "youtu": 2}
+           "mistral4": 2, "sarvam_mla": 2, "youtu": 2}
 
 # What every one of them has, and no other attention.
 _MARK = "kv_a_proj_with_mqa"

@@ -60,7 +60,7 @@ TEST(ModelConfigError, UnknownModelTypeListsTheKnownOnes) {
       "\n  axk1, deepseek_v2, deepseek_v3, deepseek_v32, deepseek_v4, gemma2,"
       "\n  glm4_moe_lite, glm_moe_dsa, gpt_oss, kimi_k2, kimi_linear, llama,"
       "\n  longcat_flash, minicpm3, ministral, ministral3, mistral, mistral4, mixtral,"
-      "\n  qwen2, qwen3, qwen3_moe, youtu";
+      "\n  qwen2, qwen3, qwen3_moe, sarvam_mla, youtu";
   const std::string hint = " --like=TYPE reads it as one that is:" + known;
   EXPECT_EQ(errorWith({{"model_type", "bert"}}), "model_type = \"bert\": it is not known;" + hint);
   // Another version is another model.

@@ -190,7 +190,8 @@ TEST(ModelConfigLike, A42_LatentTypesOfOtherAttentionAreErrors) {
     EXPECT_EQ(readLike("deepseek_v3", "deepseek_v3", {{"model_type", type}})
                   .find("model_type = \"" + std::string(type) + "\": "),
               0U);
-  EXPECT_EQ(readLike("deepseek_v3", "deepseek_v3", {{"model_type", "sarvam_mla"}}), "");
+  EXPECT_EQ(readLike("deepseek_v3", "deepseek_v3", {{"model_type", "sarvam_mla"}}),
+            "model_type = \"sarvam_mla\": it is known, --like=deepseek_v3 is for others");
 }
 
 TEST(ModelConfigLike, A42_KeysThatSayTheSame) {
