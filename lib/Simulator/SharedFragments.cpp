@@ -69,6 +69,16 @@ Step Machine::runLoadShared(Warpgroup &warpgroup, LoadSharedOp op) {
     set(warpgroup, op.getResult(), TileRef{result});
     return Step::Advanced;
   }
+  if (isColumns(op.getResult().getType())) {
+    constexpr int32_t everyWarp = (1 << kWarps) - 1;
+    if (access(warpgroup, op, place, SharedMemory::getAll(place), everyWarp, /*isWrite=*/false) ==
+        Step::Failed)
+      return Step::Failed;
+    for (int64_t column = 0; column < place.type.getColumns(); ++column)
+      result->reals[column] = memory->get(place, 0, column);
+    set(warpgroup, op.getResult(), TileRef{result});
+    return Step::Advanced;
+  }
   int64_t first = op.getColumn().value_or(0), columns = getColumns(op.getResult().getType());
   int64_t chunkElements = kCellBytes / getElementBytes(place.type.getElementType());
   constexpr int64_t warpRows = kTileRows / kWarps;

@@ -255,7 +255,8 @@ struct LoadShared : public KernelPattern<sm90::LoadSharedOp> {
     const Kernel &kernel = getKernel(op);
     auto type = cast<RankedTensorType>(op.getType());
     Value tile = adaptor.getSource()[0];
-    SmallVector<Value> registers = sm90::isRows(type) ? loadRows(b, kernel, op, tile)
+    SmallVector<Value> registers = sm90::isRows(type)      ? loadRows(b, kernel, op, tile)
+                                   : sm90::isColumns(type) ? loadColumns(b, kernel, op, tile)
                                    : isa<Float8E4M3FNType>(type.getElementType())
                                        ? loadCodes(b, kernel, op, tile)
                                        : loadFragment(b, kernel, op, tile);
@@ -275,6 +276,24 @@ private:
       registers.push_back(LLVM::LoadOp::create(
           b, element,
           kernel.getSharedAddress(b, tile, (kernel.getRow(b, h) * stride + column) * bytes)));
+    return registers;
+  }
+
+  /// Of a tile of one row, by pairs of neighbours.
+  static SmallVector<Value> loadColumns(ImplicitLocOpBuilder &b, const Kernel &kernel,
+                                        sm90::LoadSharedOp op, Value tile) {
+    auto type = cast<RankedTensorType>(op.getType());
+    Type element = type.getElementType(), pair = VectorType::get({2}, element);
+    int64_t bytes = element.getIntOrFloatBitWidth() / 8;
+    Int first = sm90::getFragmentColumn(Int(b, kernel.groupThread));
+    SmallVector<Value> registers;
+    for (int64_t group = 0; group < type.getDimSize(0) / sm90::kColumnGroup; ++group) {
+      Int column = first + group * sm90::kColumnGroup;
+      Value both = LLVM::LoadOp::create(b, pair, kernel.getSharedAddress(b, tile, column * bytes),
+                                        /*alignment=*/2 * bytes);
+      for (int64_t i = 0; i < 2; ++i)
+        registers.push_back(LLVM::ExtractElementOp::create(b, both, constant32(b, i)));
+    }
     return registers;
   }
 

@@ -604,6 +604,22 @@ func.func @load_shared_columns(%s: !sm90.smem<64x24xbf16>) {
 
 // -----
 
+func.func @load_shared_column_vector(%s: !sm90.smem<1x16xf32, linear>) {
+  // expected-error @+1 {{expected a source of type '!sm90.smem<1x32xf32, linear>', got '!sm90.smem<1x16xf32, linear>'}}
+  %0 = sm90.load_shared %s : !sm90.smem<1x16xf32, linear> -> tensor<32xf32, #sm90.columns>
+  return
+}
+
+// -----
+
+func.func @load_shared_column_of_columns(%s: !sm90.smem<64x16xf32, linear>) {
+  // expected-error @+1 {{expected no column, as the result is a vector of columns: 'tensor<64xf32, #sm90.columns>'}}
+  %0 = sm90.load_shared %s column 0 : !sm90.smem<64x16xf32, linear> -> tensor<64xf32, #sm90.columns>
+  return
+}
+
+// -----
+
 func.func @load_shared_rows(%s: !sm90.smem<2x64xf32, linear>) {
   // expected-error @+1 {{expected a source of type '!sm90.smem<1x64xf32, linear>', got '!sm90.smem<2x64xf32, linear>'}}
   %0 = sm90.load_shared %s : !sm90.smem<2x64xf32, linear> -> tensor<64xf32, #sm90.rows>

@@ -172,6 +172,9 @@ sm90.kernel @swapped(%x: memref<?xf32>, %n: index) attributes {warpgroups = 1 : 
   sm90.store %3, %x[%c0] : tensor<32xf32, #sm90.columns>, memref<?xf32>
   // CHECK: sm90.load_shared %{{.*}} : <1x64xf32, linear> -> tensor<64xf32, #sm90.rows>
   %7 = sm90.load_shared %l : !rows -> tensor<64xf32, #sm90.rows>
+  %scales = sm90.alloc : !sm90.smem<1x32xf32, linear>
+  // CHECK: sm90.load_shared %{{.*}} : <1x32xf32, linear> -> tensor<32xf32, #sm90.columns>
+  %9 = sm90.load_shared %scales : !sm90.smem<1x32xf32, linear> -> tensor<32xf32, #sm90.columns>
   // CHECK: sm90.broadcast %{{.*}} : tensor<64xf32, #sm90.rows> -> tensor<64x4xf32, #sm90.partial>
   %8 = sm90.broadcast %7 : tensor<64xf32, #sm90.rows> -> tensor<64x4xf32, #sm90.partial>
   // CHECK: sm90.store_shared %{{.*}}, %{{.*}} : tensor<64xf32, #sm90.rows>, <1x64xf32, linear>

@@ -347,7 +347,9 @@ LogicalResult PrefetchOp::verify() {
 LogicalResult LoadSharedOp::verify() {
   auto result = cast<RankedTensorType>(getResult().getType());
   SmemType source = getSource().getType();
-  if (isRows(result)) { // (C2)
+  if (isRows(result) || isColumns(result)) { // (C2)
+    if (isColumns(result) && getColumn())
+      return emitOpError("expected no column, as the result is a vector of columns: ") << result;
     int64_t rows = result.getDimSize(0), columns = source.getColumns();
     SmallVector<int64_t> shape{1, rows};
     if (getColumn()) {

@@ -346,6 +346,35 @@ sm90.kernel @scales(%x: memref<?xf32>, %list: memref<?xi32>, %y: memref<?xf32>)
   assemble();
 }
 
+// A linear row of 24 elements: each thread has those of its columns.
+TEST_F(Roles, A47_ColumnsComeFromALinearTile) {
+  lower(fill(R"(
+sm90.kernel @scales(%x: memref<?xf32>, %y: memref<?xf32>)
+    attributes {warpgroups = 2 : i32, shared_bytes = 1024 : i64} {
+  %c0 = arith.constant 0 : index
+  %yv = memref.reinterpret_cast %y to offset: [0], sizes: [64, 24], strides: [24, 1]
+      : memref<?xf32> to memref<64x24xf32, strided<[24, 1]>>
+  %tile = sm90.alloc offset 256 : !sm90.smem<1x24xf32, linear>
+  sm90.role "read" warpgroups 1 to 2 {
+    %a = sm90.load %x[%c0] : memref<?xf32> -> tensor<24xf32, #sm90.columns>
+    sm90.store_shared %a, %tile : tensor<24xf32, #sm90.columns>, !sm90.smem<1x24xf32, linear>
+    sm90.barrier
+    %s = sm90.load_shared %tile : !sm90.smem<1x24xf32, linear> -> tensor<24xf32, #sm90.columns>
+    %all = sm90.broadcast %s : tensor<24xf32, #sm90.columns> -> tensor<64x24xf32, #f1>
+    sm90.store %all, %yv[%c0, %c0] : tensor<64x24xf32, #f1>, memref<64x24xf32, strided<[24, 1]>>
+  }
+  sm90.return
+})",
+             {}));
+  std::vector<float> x(24), y(64 * 24, -1);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = 1 + i;
+  run({Argument::buffer(x), Argument::buffer(y)});
+  for (size_t i = 0; i < y.size(); ++i)
+    EXPECT_EQ(y[i], x[i % 24]) << i;
+  assemble();
+}
+
 TEST_F(Roles, LastRowsOfATileBecomeZero) {
   for (int64_t first : {-3, 0, 13, 64, 70}) {
     lower(fill(R"(

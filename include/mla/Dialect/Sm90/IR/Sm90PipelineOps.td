@@ -407,18 +407,19 @@ def Sm90_LoadSharedOp : Sm90_Op<"load_shared"> {
   let summary = "reads a shared tile into registers";
   let description = [{
     A fragment of a swizzle128 tile by `ldmatrix`, which is also the layout of a
-    wgmma register operand, codes of 8 bits by pairs; a row vector of a linear tile of one row,
-    `result[i] = source[0, i]`. With `column`, a fragment is the source's columns from
+    wgmma register operand, codes of 8 bits by pairs; a row or column vector of a linear tile of one
+    row, `result[i] = source[0, i]`. With `column`, a fragment is the source's columns from
     there on, and a row vector that column of a linear tile with a row for each element.
 
     (C1) a fragment: same shape and element type, swizzle128, column_split 1,
     columns a multiple of 16.
-    (C2) a row vector: the source is linear, [1, 64], or with `column` [64, N], of its element type.
+    (C2) a row vector: the source is linear, [1, 64], or with `column` [64, N], of its element type;
+    a column vector of N: linear, [1, N], of its element type, and no `column`.
     (C3) `column` is within the source, and of a fragment a multiple of 16; the fragment, then of any
     number of columns, ends within the source.
   }];
   let arguments = (ins Arg<Sm90_Smem, "", [MemRead]>:$source, OptionalAttr<I64Attr>:$column);
-  let results = (outs AnyTypeOf<[Sm90_Tile2D, Sm90_Tile1D]>:$result);
+  let results = (outs AnyTypeOf<[Sm90_Tile2D, Sm90_Tile1D, Sm90_TileColumns]>:$result);
   let assemblyFormat = [{
     $source (`column` $column^)? attr-dict `:` type($source) `->` type($result)
   }];
