@@ -133,13 +133,14 @@ func.func @rows(%x: tensor<?x512xbf16> {mla.input = "x"}, %c: tensor<128x512xf8E
 // CHECK-LABEL: tile.plan @deep
 // CHECK: %[[IS_FEW:.*]] = arith.cmpi {{.*}}, %c384
 // CHECK: tile.launch @linear_coded_8192x4096_tile_128x{{64|128}}
-// CHECK: tile.launch @scale_blocks_32
 // CHECK: tile.launch @linear_coded_8192x4096_tile_256x128
-// CHECK-LABEL: tile.kernel @scale_blocks_32
-// CHECK-DAG: %[[GROUP:.*]] = arith.muli %{{.*}}, %c16
-// CHECK-DAG: %[[INTO:.*]] = memref.reinterpret_cast %arg1 {{.*}} sizes: [32, 64], strides: [64, 1]
-// CHECK: %[[SCALES:.*]] = tile.load %{{.*}} : memref<?x32xf32, strided<[32, 1]>> -> tensor<64x16xf32>
-// CHECK: tile.store %[[SCALES]], %[[INTO]][%[[GROUP]], %c0] transposed
+// CHECK-LABEL: tile.kernel @quantize_128
+// CHECK-DAG: %[[FIRST:.*]] = arith.muli %{{.*}}, %c64 : index
+// CHECK-DAG: %[[GROUP:.*]] = arith.muli %{{.*}}, %c64 : index
+// CHECK-DAG: %[[BLOCK:.*]] = arith.muli %{{.*}}, %c2048 : index
+// CHECK-DAG: %[[LEFT:.*]] = arith.subi %arg3, %[[FIRST]]
+// CHECK: %[[SCALES:.*]] = memref.reinterpret_cast %arg2 to offset: [%{{.*}}], sizes: [%[[LEFT]], 1], strides: [1, 1]
+// CHECK: tile.store %{{.*}}, %[[SCALES]][%c0, %c0] : tensor<64x16xf32>
 // CHECK-LABEL: tile.kernel @linear_coded_8192x4096_tile_256x128
 // CHECK: arith.minsi
 // CHECK: %[[ROW:.*]] = arith.maxsi
@@ -149,7 +150,8 @@ func.func @rows(%x: tensor<?x512xbf16> {mla.input = "x"}, %c: tensor<128x512xf8E
 // CHECK-NEXT: tile.load %{{.*}} : memref<64xf32, {{.*}} -> tensor<64xf32>
 //
 // CPU-LABEL: tile.plan @deep
-// CPU-NOT: scale_blocks
+// CPU-LABEL: tile.kernel @quantize_128
+// CPU: memref.reinterpret_cast %arg2 to offset: [%{{.*}}], sizes: [%{{.*}}, 1], strides: [32, 1]
 func.func @deep(%x: tensor<?x4096xbf16> {mla.input = "x"}, %c: tensor<8192x4096xf8E4M3FN> {mla.weight = "w.weight"},
                 %s: tensor<64x32xf32> {mla.weight = "w.weight_scale_inv"}) -> (tensor<?x8192xbf16> {mla.output = "y"}) {
   %w = mla.scaled_weight %c, %s block [128, 128] : tensor<8192x4096xf8E4M3FN>, tensor<64x32xf32> -> tensor<8192x4096xbf16>

@@ -75,13 +75,15 @@ tile.kernel @narrow(%x: memref<?xf8E4M3FN>, %w: memref<?xf8E4M3FN> {tile.invaria
 // CHECK: sm90.wait_dependency
 // CHECK: sm90.role "math0" warpgroups 1 to 2 registers 232 {
 // CHECK: scf.for {{.*}} iter_args(%[[ACC:.*]] = %{{.*}}, %{{.*}} = %{{.*}})
-// CHECK: %[[FIRST:.*]] = sm90.wgmma {{.*}} <128x128xf8E4M3FN> -> tensor<64x128xf32
 // CHECK: %[[FACTOR:.*]] = sm90.broadcast
+// CHECK: sm90.await
+// CHECK: %[[FIRST:.*]] = sm90.wgmma {{.*}} <128x128xf8E4M3FN> -> tensor<64x128xf32
+// CHECK: %[[OTHER:.*]] = sm90.broadcast
+// CHECK: sm90.await
 // CHECK: %[[SECOND:.*]] = sm90.wgmma {{.*}} <128x128xf8E4M3FN> -> tensor<64x128xf32
 // CHECK: %[[PART:.*]] = sm90.wgmma_wait 1, %[[FIRST]]
 // CHECK-NEXT: sm90.release
 // CHECK: %[[SUM:.*]] = math.fma %[[PART]], %[[FACTOR]], %[[ACC]]
-// CHECK: %[[OTHER:.*]] = sm90.broadcast
 // CHECK: %[[LAST:.*]] = sm90.wgmma_wait 0, %[[SECOND]]
 // CHECK-NEXT: sm90.release
 // CHECK: %[[NEXT:.*]] = math.fma %[[LAST]], %[[OTHER]], %[[SUM]]
@@ -204,6 +206,78 @@ tile.kernel @columns(%x: memref<?xf8E4M3FN>, %w: memref<?xf8E4M3FN> {tile.invari
   %sum = arith.addf %acc#0, %acc#1 : tensor<64x16xf32>
   %t = arith.truncf %sum : tensor<64x16xf32> to tensor<64x16xbf16>
   tile.store %t, %yv[%c0, %column] transposed : tensor<64x16xbf16>, memref<?x256xbf16, strided<[256, 1]>>
+  tile.return
+}
+
+// -----
+
+// Scales of 64 tokens that lie together come with the step's operands; nobody takes turns at the tensor cores, as
+// the consumers have steps of their own.
+
+// CHECK-LABEL: sm90.kernel @together
+// CHECK: sm90.ring "operands" {{.*}} tiles = [<64x128xf8E4M3FN>, <64x128xf8E4M3FN>, <1x64xf32, linear>, <1x64xf32, linear>]
+// CHECK: sm90.role "load" warpgroups 1 to 2
+// CHECK-COUNT-2: sm90.bulk_load {{.*}} <1x64xf32, linear>
+// CHECK: sm90.role "math0" warpgroups 2 to 3
+// CHECK: sm90.wgmma
+// CHECK: %[[SCALES:.*]] = sm90.load_shared %{{.*}} : <1x64xf32, linear> -> tensor<64xf32, #sm90.columns>
+// CHECK: %[[BOTH:.*]] = arith.mulf %[[SCALES]], %{{.*}} : tensor<64xf32, #sm90.columns>
+// CHECK: %[[FACTOR:.*]] = sm90.broadcast %[[BOTH]]
+// CHECK: %[[PART:.*]] = sm90.wgmma_wait 0
+// CHECK: sm90.release
+// CHECK: math.fma %[[PART]], %[[FACTOR]]
+// CHECK-NOT: sm90.named_barrier
+// CHECK: sm90.role "math1"
+// expected-remark @below {{kernel 'together': schedule product product-stages=6}}
+tile.kernel @together(%x: memref<?xf8E4M3FN>, %w: memref<?xf8E4M3FN> {tile.invariant}, %y: memref<?xbf16>, %rows: index,
+                     %xs: memref<?xf32>, %ws: memref<?xf32>) attributes {tile.waits_for_dependency} {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %c128 = arith.constant 128 : index
+  %c256 = arith.constant 256 : index
+  %c768 = arith.constant 768 : index
+  %pid = tile.program_id 0
+  %column = arith.muli %pid, %c64 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [%rows, 768], strides: [768, 1]
+      : memref<?xf8E4M3FN> to memref<?x768xf8E4M3FN, strided<[768, 1]>>
+  %wv = memref.reinterpret_cast %w to offset: [0], sizes: [256, 768], strides: [768, 1]
+      : memref<?xf8E4M3FN> to memref<256x768xf8E4M3FN, strided<[768, 1]>>
+  %yv = memref.reinterpret_cast %y to offset: [0], sizes: [%rows, 256], strides: [256, 1]
+      : memref<?xbf16> to memref<?x256xbf16, strided<[256, 1]>>
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %acc:2 = scf.for %k = %c0 to %c768 step %c256 iter_args(%o0 = %zero, %o1 = %zero) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
+    %g0 = arith.divui %k, %c128 : index
+    %k1 = arith.addi %k, %c128 : index
+    %g1 = arith.divui %k1, %c128 : index
+    %at0 = arith.muli %g0, %c64 : index
+    %v0 = memref.reinterpret_cast %xs to offset: [%at0], sizes: [64], strides: [1]
+        : memref<?xf32> to memref<64xf32, strided<[1], offset: ?>>
+    %at1 = arith.muli %g1, %c64 : index
+    %v1 = memref.reinterpret_cast %xs to offset: [%at1], sizes: [64], strides: [1]
+        : memref<?xf32> to memref<64xf32, strided<[1], offset: ?>>
+    %x0 = tile.load %xv[%c0, %k] : memref<?x768xf8E4M3FN, strided<[768, 1]>> -> tensor<64x128xf8E4M3FN>
+    %w0 = tile.load %wv[%column, %k] : memref<256x768xf8E4M3FN, strided<[768, 1]>> -> tensor<64x128xf8E4M3FN>
+    %p0 = tile.dot %w0, %x0, %zero transpose_rhs : tensor<64x128xf8E4M3FN>, tensor<64x128xf8E4M3FN> -> tensor<64x64xf32>
+    %a0 = tile.load %v0[%c0] : memref<64xf32, strided<[1], offset: ?>> -> tensor<64xf32>
+    %s0 = memref.load %ws[%g0] : memref<?xf32>
+    %b0 = tile.splat %s0 : f32 -> tensor<64xf32>
+    %m0 = arith.mulf %a0, %b0 : tensor<64xf32>
+    %f0 = tile.broadcast %m0 dim 0 : tensor<64xf32> -> tensor<64x64xf32>
+    %n0 = math.fma %p0, %f0, %o0 : tensor<64x64xf32>
+    %x1 = tile.load %xv[%c0, %k1] : memref<?x768xf8E4M3FN, strided<[768, 1]>> -> tensor<64x128xf8E4M3FN>
+    %w1 = tile.load %wv[%column, %k1] : memref<256x768xf8E4M3FN, strided<[768, 1]>> -> tensor<64x128xf8E4M3FN>
+    %p1 = tile.dot %w1, %x1, %zero transpose_rhs : tensor<64x128xf8E4M3FN>, tensor<64x128xf8E4M3FN> -> tensor<64x64xf32>
+    %a1 = tile.load %v1[%c0] : memref<64xf32, strided<[1], offset: ?>> -> tensor<64xf32>
+    %s1 = memref.load %ws[%g1] : memref<?xf32>
+    %b1 = tile.splat %s1 : f32 -> tensor<64xf32>
+    %m1 = arith.mulf %a1, %b1 : tensor<64xf32>
+    %f1 = tile.broadcast %m1 dim 0 : tensor<64xf32> -> tensor<64x64xf32>
+    %n1 = math.fma %p1, %f1, %o1 : tensor<64x64xf32>
+    scf.yield %n0, %n1 : tensor<64x64xf32>, tensor<64x64xf32>
+  }
+  %sum = arith.addf %acc#0, %acc#1 : tensor<64x64xf32>
+  %t = arith.truncf %sum : tensor<64x64xf32> to tensor<64x64xbf16>
+  tile.store %t, %yv[%c0, %column] transposed : tensor<64x64xbf16>, memref<?x256xbf16, strided<[256, 1]>>
   tile.return
 }
 

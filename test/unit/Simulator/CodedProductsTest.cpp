@@ -301,8 +301,6 @@ TEST_P(CodedProducts, A12_A16_A46_A47_GiveTheReferenceUnderEverySeed) {
   bool hasOneGroup = test.group() == test.width();
   EXPECT_EQ(launches(hasOneGroup ? "quantize_row" : "quantize_128"), test.quantises);
   EXPECT_EQ(launches("linear_codes_"), !test.quantises && !hasValues);
-  bool hasBlocks = test.quantises && test.tokens > 384 && test.depth >= 4096;
-  EXPECT_EQ(launches("scale_blocks_"), hasBlocks);
   EXPECT_EQ(launches("dequantise_"), hasValues);
   std::optional<Buffers> buffers = runUnderEverySeed(step.plan, *step.module, {"output", "tail"});
   ASSERT_TRUE(buffers);
@@ -376,8 +374,8 @@ const CodedCase kCases[] = {
     {"both_absorbed_tensor", "per_head", 5, 128, 256, 0, 0, true},
     {"both_latents_5", "latents", 5, 192, 1024, 128, 128, true},
     {"both_latents_140", "latents", 140, 192, 256, 128, 128, true},
-    // Scales in blocks (TurnsTest.cpp: of four products). The last tile ends with the rows.
-    {"both_scale_blocks_390", "plain", 390, 64, 4096, 128, 128, true},
+    // A deep product (TurnsTest.cpp: of four products). The last tile ends with the rows.
+    {"both_deep_390", "plain", 390, 64, 4096, 128, 128, true},
     {"both_chain_3", "chain", 3, 256, 256, 128, 128, true},
     {"both_chain_130", "chain", 130, 256, 256, 128, 128, true},
     {"rows_and_blocks_3", "plain", 3, 192, 384, 1, 128},

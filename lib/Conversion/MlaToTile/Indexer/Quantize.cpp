@@ -35,7 +35,12 @@ void mlac::mla_to_tile::emitQuantize(StepLowering &step, const TensorRef &input,
     Value scale = chooseScales(b, rule, wide);
     b.store(divideToCodes(b, wide, scale), view(1, to.codes, column, group), {row, zero});
     // One element wide: of the tile's equal columns the first is stored.
-    b.store(b.broadcast(scale, kWidthMultiple), view(2, to.scales, index, 1), {row, zero});
+    Value equal = b.broadcast(scale, kWidthMultiple);
+    if (to.inBlocks)
+      b.store(equal, rows.viewScales(b, args[2], *to.inBlocks, args[3], index, groups),
+              {zero, zero});
+    else
+      b.store(equal, view(2, to.scales, index, 1), {row, zero});
   };
   step.launch(llvm::formatv("quantize_{0}", group).str(), rows.grid(step, groups),
               {input.buffer, to.codes.buffer, to.scales.buffer, rows.count()}, write,

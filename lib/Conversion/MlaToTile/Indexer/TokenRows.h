@@ -48,6 +48,19 @@ public:
     return b.view(buffer, b.extent(base, ref.offset), {rows, b.fixed(width)},
                   {b.fixed(ref.strides[ref.rank() - 2]), b.fixed(every * stride)});
   }
+  /// The scales of group `first` of the tile's rows, which are tokens or `groups` each of a token's
+  /// heads, from the tile's first row on.
+  mlir::Value viewScales(KernelBuilder &b, mlir::Value buffer, const CodeScales &scales,
+                         mlir::Value tokens, mlir::Value first, int64_t groups) const {
+    mlir::Value row = this->first(b), base = b.mul(first, scales.groupStride());
+    base = b.add(scales.place(b, heads ? b.programId(0) : row), base);
+    int64_t ofHead = groups * scales.groupStride();
+    mlir::Value left = b.sub(heads ? b.index(heads) : tokens, row);
+    if (heads)
+      base = b.add(base, b.mul(row, ofHead));
+    return b.view(buffer, b.extent(base), {mlir::OpFoldResult(left), b.fixed(1)},
+                  {b.fixed(heads ? ofHead : scales.rowStride()), b.fixed(1)});
+  }
   /// The tile's first row.
   mlir::Value first(KernelBuilder &b) const { return b.mul(b.programId(heads ? 1 : 0), tileRows); }
 

@@ -107,10 +107,12 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::TopKOp op);
 // IndexWeights.cpp, IndexRows.cpp, IndexScores.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::LayerNormOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::QuantizeOp op);
-/// Rows as codes, with a scale for each `group` of columns.
+/// Rows as codes, with a scale for each `group` of columns. Where these lie in blocks of rows
+/// (`inBlocks`), `scales` has their buffer alone.
 struct CodedTensor {
   TensorRef codes, scales;
   int64_t group;
+  std::optional<CodeScales> inBlocks = std::nullopt;
 };
 void emitQuantize(StepLowering &step, const TensorRef &input, const CodedTensor &to,
                   const cache::ScaleRule &rule);

@@ -69,6 +69,17 @@ struct CodeScales {
   int64_t countAcross() const {
     return columns == 0 ? 1 : llvm::divideCeil(matrixColumns, columns);
   }
+  /// Elements from a row's scale to that of the next row of its block, and of the next group.
+  int64_t rowStride() const { return blockRows == 0 ? countAcross() : 1; }
+  int64_t groupStride() const { return blockRows == 0 ? 1 : blockRows; }
+  /// Where the scale of group 0 of `row` is.
+  mlir::Value place(KernelBuilder &b, mlir::Value row) const {
+    if (blockRows == 0)
+      return b.mul(row, countAcross());
+    mlir::Value block = b.divNarrow(row, b.index(blockRows));
+    mlir::Value inBlock = b.sub(row, b.mul(block, blockRows));
+    return b.add(b.mul(block, countAcross() * blockRows), inBlock);
+  }
 };
 
 /// A tensor of the step as it lies in a buffer of the plan. A stride is kDynamic

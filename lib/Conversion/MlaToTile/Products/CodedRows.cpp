@@ -11,6 +11,8 @@
 #include "Products/CodedWeights.h"
 #include "Rows/Codes.h"
 
+#include "mla/Analysis/ProductCost.h"
+
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -27,55 +29,27 @@ static TensorRef joinHeads(StepLowering &step, TensorRef rows) {
   return rows;
 }
 
-/// The scales of coded rows [T, N, K] as [T, N, K / group].
-static TensorRef scalesOfHeads(StepLowering &step, const TensorRef &coded, int64_t group) {
-  int64_t ofHead = coded.size(2) / group, ofToken = coded.scales->countAcross();
-  return {.buffer = coded.scales->buffer,
-          .sizes = {coded.sizes[0], coded.sizes[1], step.plan().getIndexAttr(ofHead)},
-          .strides = {ofToken, ofHead, 1}};
-}
+/// Rows of a block of scales: those of a product that a warpgroup has, and no tile of tokens that
+/// are columns has more of them.
+static constexpr int64_t kScaleBlockRows = SwappedTile::kColumns;
 
 TensorRef mlac::mla_to_tile::makeCodedRows(StepLowering &step, ArrayRef<OpFoldResult> sizes,
                                            int64_t group) {
   auto size = [&](int64_t value) -> OpFoldResult { return step.plan().getIndexAttr(value); };
   TensorRef codes = step.workspace(sizes, Float8E4M3FNType::get(step.plan().getContext()));
   int64_t width = codes.strides[0];
-  // Kernels of few rows read scales of as many rows as their tiles have.
+  // Products read scales of as many rows as their tiles have.
   OpFoldResult rows = sizes[0];
+  int64_t blockRows = 0;
   if (auto shapes = step.shapes.getSwapped(); !shapes.empty()) {
-    int64_t most = shapes.back().rows;
+    int64_t most = std::max(shapes.back().rows, mlac::kMostCodedRows);
     rows = step.multiply(step.ceilDiv(step.value(rows), most), most);
+    blockRows = kScaleBlockRows;
   }
   TensorRef scales = step.workspace({rows, size(width / group)}, step.plan().getF32Type());
-  codes.scales = CodeScales{scales.buffer, /*rows=*/1, group, ShapedType::kDynamic, width};
+  codes.scales =
+      CodeScales{scales.buffer, /*rows=*/1, group, ShapedType::kDynamic, width, blockRows};
   return codes;
-}
-
-CodeScales mlac::mla_to_tile::emitScaleBlocks(StepLowering &step, const Product &product,
-                                              int64_t tileRows) {
-  constexpr int64_t blockRows = SwappedTile::kColumns, tileGroups = kWidthMultiple;
-  CodeScales scales = *product.lhs.scales;
-  int64_t across = scales.countAcross();
-  Value blocks =
-      step.multiply(step.ceilDiv(product.rows, tileRows), llvm::divideCeil(tileRows, blockRows));
-  TensorRef to =
-      step.workspace({step.multiply(blocks, across), step.plan().getIndexAttr(blockRows)},
-                     step.plan().getF32Type());
-  auto write = [&](KernelBuilder &b, ValueRange args) {
-    Value block = b.programId(0), group = b.mul(b.programId(1), tileGroups);
-    Value from = b.view(args[0], b.fixed(0), {args[2], b.fixed(across)},
-                        {b.fixed(across), b.fixed(1)}),
-          into = b.view(args[1], b.extent(b.mul(block, across * blockRows)),
-                        {b.fixed(across), b.fixed(blockRows)}, {b.fixed(blockRows), b.fixed(1)});
-    Value tile = b.load(from, {b.mul(block, blockRows), group}, {blockRows, tileGroups});
-    tile::StoreOp::create(b, tile, into, ValueRange{group, b.index(0)}, /*transposed=*/true);
-  };
-  step.launch(llvm::formatv("scale_blocks_{0}", across).str(),
-              {blocks, step.constant(llvm::divideCeil(across, tileGroups)), step.constant(1)},
-              {scales.buffer, to.buffer, product.rows}, write, step.chained());
-  scales.buffer = to.buffer;
-  scales.blockRows = blockRows;
-  return scales;
 }
 
 LogicalResult mlac::mla_to_tile::checkReadByProducts(Operation *op, Value rows) {
@@ -109,15 +83,17 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::CodedRowsOp op) 
            << group << " columns, got a slice of heads";
   TensorRef coded = makeCodedRows(step, input.sizes, group);
   if (isSlice) {
-    emitQuantize(step, input, {coded, scalesOfHeads(step, coded, group), group}, kActivationRule);
+    emitQuantize(step, input, {coded, {.buffer = coded.scales->buffer}, group, coded.scales},
+                 kActivationRule);
     step.setView(op.getResult(), coded);
     return success();
   }
   const CodeScales &scales = *coded.scales;
+  // One scale a row: blocks of rows are side by side.
   TensorRef scaleRows{.buffer = scales.buffer,
-                      .sizes = {input.sizes[0], step.plan().getIndexAttr(scales.countAcross())},
-                      .strides = {scales.countAcross(), 1}};
-  CodedTensor to{joinHeads(step, coded), scaleRows, group};
+                      .sizes = {input.sizes[0], step.plan().getIndexAttr(1)},
+                      .strides = {1, 1}};
+  CodedTensor to{joinHeads(step, coded), scaleRows, group, scales};
   if (scales.countAcross() == 1)
     emitQuantizeRows(step, joinHeads(step, input), to, kActivationRule);
   else

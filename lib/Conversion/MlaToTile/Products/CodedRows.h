@@ -10,7 +10,7 @@
 // in a workspace beside, f32 scales:
 //
 //     codes    [T, I]          e4m3, the heads of a token side by side
-//     scales   [T, I / group]
+//     scales   [T, I / group]  f32, where products copy them by blocks of rows in such blocks
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,14 +21,9 @@
 
 namespace mlac::mla_to_tile {
 
-/// Memory of rows with the sizes `sizes`, [T, I] or [T, N, K].
+/// Memory of rows with the sizes `sizes`, [T, I] or [T, N, K], and of their scales.
 TensorRef makeCodedRows(StepLowering &step, llvm::ArrayRef<mlir::OpFoldResult> sizes,
                         int64_t group);
-
-/// Launches a copy of the scales of `product`'s rows in blocks of 64 rows (CodeScales::blockRows),
-/// from which a product's producer copies those of a step of the depth at once; zeros for the rows
-/// that whole tiles of `tileRows` have besides.
-CodeScales emitScaleBlocks(StepLowering &step, const Product &product, int64_t tileRows);
 
 /// Fails with what is expected where something else than products of `op`'s `rows` reads them.
 mlir::LogicalResult checkReadByProducts(mlir::Operation *op, mlir::Value rows);

@@ -179,18 +179,17 @@ Value ScaleTiles::tile(KernelBuilder &b, Value column, Value k, Value sum) const
 
 /// The scales of `count` tokens from `row` on.
 Value ScaleTiles::loadTokens(KernelBuilder &b, Value row, Value group, int64_t count) const {
-  int64_t across = rowScales->countAcross(), blockRows = rowScales->blockRows;
+  int64_t blockRows = rowScales->blockRows;
   if (blockRows == 0) {
-    // Columns first, there are scales for all of a tile's columns (makeCodedRows), whatever they
-    // are behind the tokens: no column there is stored.
-    Value view = b.view(rowBuffer, b.extent(group), {weightsAreRows ? b.fixed(count) : tokens},
-                        {b.fixed(across)});
+    Value view = b.view(rowBuffer, b.extent(group), {tokens}, {b.fixed(rowScales->countAcross())});
     return b.load(view, row, {count});
   }
-  Value block = b.mul(b.divNarrow(row, b.index(blockRows)), across);
-  Value view = b.view(rowBuffer, b.extent(b.mul(b.add(block, group), blockRows)),
-                      {b.fixed(blockRows)}, {b.fixed(1)});
-  return b.load(view, b.index(0), {count});
+  // There are scales for all of a tile's rows (makeCodedRows), whatever they are behind the tokens:
+  // no result there is stored.
+  assert(blockRows % count == 0 && "expected tiles that lie in one block");
+  Value base = b.add(rowScales->place(b, row), b.mul(group, blockRows));
+  return b.load(b.view(rowBuffer, b.extent(base), {b.fixed(count)}, {b.fixed(1)}), b.index(0),
+                {count});
 }
 
 /// What the sum of a block of the depth is multiplied by: its tokens' scales, where activations

@@ -130,7 +130,7 @@ static Value countTail(StepLowering &step, Value tiles, Value programs, int64_t 
 static constexpr int64_t kMostColumnsOfOneStep = 192;
 
 /// What costs depend on. A tile of codes has one scale of the weight for 128 of the depth.
-static ProductShape getShape(const Product &product) {
+static ProductShape getShape(const Product &product, bool isTall = false) {
   ProductShape shape{product.columns, product.depth, product.batch};
   if (product.bias && product.depth <= kProductDepth)
     shape.mostColumns = kMostColumnsOfOneStep;
@@ -141,7 +141,7 @@ static ProductShape getShape(const Product &product) {
   bool isOfRows = product.rhs.scales->rows == 1 && product.rhs.scales->columns != 0;
   bool hasWideBlocks = !isOfRows && canMultiplyCodes(product, kMostCodedColumns);
   shape.mostColumns = hasWideBlocks ? kMostCodedColumns : SwappedTile::kColumns;
-  if (hasWideBlocks && product.lhs.scales->blockRows != 0)
+  if (hasWideBlocks && isTall)
     shape.mostRows = kMostCodedRows;
   return shape;
 }
@@ -176,29 +176,28 @@ static bool takesTiles(StepLowering &step, const Product &product, int64_t colum
          PersistentKernel(step, product, columns, columns).fits();
 }
 
-/// Whether a copy of the rows' scales in blocks, a launch more, is worth it: 56 and 128 steps of
-/// the depth gain 4 and 12 % from 512 rows on, 12 and 16 lose up to 10, and so do 300 rows (one
-/// H100, docs/lab/products.md).
-static constexpr int64_t kLeastBlockSteps = 32, kMostUnblockedRows = 384;
+/// Whether codes get tiles of as many rows as there are: 56 and 128 steps of the depth gain 4 and
+/// 12 % from 512 rows on, 12 and 16 lose up to 10, and so do 300 rows (one H100,
+/// docs/lab/products.md).
+static constexpr int64_t kLeastTallSteps = 32, kMostLowRows = 384;
 
-static bool takesScaleBlocks(const Product &product) {
+static bool takesTallTiles(const Product &product) {
   return product.lhs.scales && product.lhs.scales->columns != 0 &&
-         product.depth >= kLeastBlockSteps * kCodedDepth;
+         product.depth >= kLeastTallSteps * kCodedDepth;
 }
 
 bool mlac::mla_to_tile::emitPersistentProduct(StepLowering &step, const Product &product) {
   ProductTiles shape = chooseProductTiles(getShape(product), step.machine);
   if (!takesTiles(step, product, shape.columns))
     return false;
-  auto emitRowByRow = [&] { launchTurns(step, product, shape); };
-  if (!takesScaleBlocks(product)) {
-    emitRowByRow();
+  auto launch = [&] { launchTurns(step, product, shape); };
+  if (!takesTallTiles(product)) {
+    launch();
     return true;
   }
-  step.versionByRows(product.rows, kMostUnblockedRows, emitRowByRow, [&] {
-    Product blocked = product;
-    blocked.lhs.scales = emitScaleBlocks(step, product, kMostCodedRows);
-    launchTurns(step, blocked, chooseProductTiles(getShape(blocked), step.machine));
+  step.versionByRows(product.rows, kMostLowRows, launch, [&] {
+    launchTurns(step, product,
+                chooseProductTiles(getShape(product, /*isTall=*/true), step.machine));
   });
   return true;
 }

@@ -37,10 +37,6 @@ public:
         first(op.getOffset().value_or(0)),
         row(op.getRope(), first % group, group, static_cast<bool>(op.getInverse())) {
     step.setView(op.getResult(), codes);
-    int64_t groups = countGroups(), across = codes.scales->countAcross();
-    scales = {.buffer = codes.scales->buffer,
-              .sizes = {input.sizes[0], input.sizes[1], step.plan().getIndexAttr(groups)},
-              .strides = {across, groups, 1}};
   }
   void launch();
 
@@ -56,7 +52,7 @@ private:
 
   StepLowering &step;
   int64_t group;
-  TensorRef input, table, codes, scales;
+  TensorRef input, table, codes;
   TokenRows heads;
   int64_t first; // channel that is rotated
   RotatedRows row;
@@ -83,8 +79,9 @@ void CodedRope::store(KernelBuilder &b, ValueRange args, ArrayRef<Value> tiles,
   for (auto [tile, run] : llvm::zip_equal(made, runs))
     b.store(tile, view(b, args, kCodes, codes, run), {at, zero});
   // One element wide: of the tile's equal columns the first is stored.
-  Value to = heads.view(b, args[kScales], scales, args[kTokens], b.programId(2), /*width=*/1);
-  b.store(b.broadcast(scale, kWidthMultiple), to, {at, zero});
+  Value to = heads.viewScales(b, args[kScales], *codes.scales, args[kTokens], b.programId(2),
+                              countGroups());
+  b.store(b.broadcast(scale, kWidthMultiple), to, {zero, zero});
 }
 
 void CodedRope::write(KernelBuilder &b, ValueRange args) {
@@ -113,7 +110,7 @@ void CodedRope::launch() {
   step.launch(
       llvm::formatv("rope_{0}_codes_{1}", 2 * row.half, group).str(),
       heads.grid(step, countGroups()),
-      {input.buffer, codes.buffer, scales.buffer, table.buffer, step.value(table.sizes[0]),
+      {input.buffer, codes.buffer, codes.scales->buffer, table.buffer, step.value(table.sizes[0]),
        step.metadata("positions"), heads.count()},
       [&](KernelBuilder &b, ValueRange args) { write(b, args); }, step.chained());
 }

@@ -231,7 +231,7 @@ void LatentRow::storeCodes(KernelBuilder &b, ValueRange args, RowKernel &head, V
   Value factor = rmsScale(b, head.sum(b.mulf(x, x)), width, *norm);
   Value y = normaliseGroups(b, args, groups, factor, token);
   Value ofGroups = chooseScales(b, kActivationRule, y);
-  groups.storeVector(ofGroups, args.back(), b.mul(token, scales.countAcross()), 0);
+  groups.storeVector(ofGroups, args.back(), scales.place(b, token), 0, scales.groupStride());
   groups.store(divideToCodes(b, y, ofGroups), args[2], b.mul(token, norm->output.strides[0]),
                norm->output.offset);
 }

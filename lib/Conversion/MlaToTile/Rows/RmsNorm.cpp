@@ -54,13 +54,13 @@ private:
 /// `y` is a group of each row.
 void RowsNorm::storeCodes(KernelBuilder &b, ValueRange args, Value y, Value view, Value row,
                           Value column) {
-  Value ofGroups = chooseScales(b, kActivationRule, y);
-  int64_t across = scales->countAcross();
+  Value ofGroups = chooseScales(b, kActivationRule, y), zero = b.index(0);
   // The view ends with the column: of the tile's equal ones the first is stored.
   Value group = b.divNarrow(column, b.index(block));
-  Value one =
-      b.view(args.back(), b.extent(group), {args[3], b.fixed(1)}, {b.fixed(across), b.fixed(1)});
-  b.store(b.broadcast(ofGroups, kWidthMultiple), one, {row, b.index(0)});
+  Value base = b.add(scales->place(b, row), b.mul(group, scales->groupStride()));
+  Value one = b.view(args.back(), b.extent(base), {OpFoldResult(b.sub(args[3], row)), b.fixed(1)},
+                     {b.fixed(scales->rowStride()), b.fixed(1)});
+  b.store(b.broadcast(ofGroups, kWidthMultiple), one, {zero, zero});
   b.store(divideToCodes(b, y, ofGroups), view, {row, column});
 }
 

@@ -51,16 +51,15 @@ private:
   void emitFor(scf::ForOp loop) override;
   void emitSteps(scf::ForOp loop);
   SmallVector<Value> emitStep(ValueRange values);
-  /// A sum, the product in flight that is to be added, and the stages that this reads.
+  /// A sum, the product in flight that is to be added, its scales, and the stages that it reads.
   struct Promoted {
-    Value sum, product;
+    Value sum, product, factor;
     SmallVector<Value> used;
   };
   void emitPromotedLoop(scf::ForOp loop);
   Value emitPromotedSteps(scf::ForOp loop, Value place, int64_t count, Value sum);
-  Promoted startPromoted(Value sum);
-  Value endPromoted(const Promoted &last, Value factor, int32_t pending);
-  Promoted turnPromoted(scf::ForOp loop, Value place, const Promoted &last);
+  Promoted startPromoted(scf::ForOp loop, Value place, Value sum);
+  Value endPromoted(const Promoted &last, int32_t pending);
   Value loadFactorAt(scf::ForOp loop, Value place);
   void awaitStage();
   /// The only one of a consumer that has one.
@@ -274,28 +273,22 @@ Value Consumer::loadFactorAt(scf::ForOp loop, Value place) {
   return loadFactor(getDot());
 }
 
-/// Into a product of its own, beside the sum.
-Consumer::Promoted Consumer::startPromoted(Value sum) {
+/// Into a product of its own, beside the sum. Its scales are loaded ahead of the wait, a trip to L2
+/// each.
+Consumer::Promoted Consumer::startPromoted(scf::ForOp loop, Value place, Value sum) {
   SmallVector<Value> used = stages;
+  Value factor = loadFactorAt(loop, place);
   awaitStage();
   Value product = startProduct(getDot(), cloner.get(getDot().getAcc()));
   advanceAll();
-  return {sum, product, used};
+  return {sum, product, factor, used};
 }
 
 /// The product ends, frees its stage and is added.
-Value Consumer::endPromoted(const Promoted &last, Value factor, int32_t pending) {
+Value Consumer::endPromoted(const Promoted &last, int32_t pending) {
   Value product = finishProduct(last.product, pending);
   release(last.used);
-  return math::FmaOp::create(b, product, factor, last.sum);
-}
-
-/// The next product starts, and the one of the step at `place` ends.
-Consumer::Promoted Consumer::turnPromoted(scf::ForOp loop, Value place, const Promoted &last) {
-  Value factor = loadFactorAt(loop, place);
-  Promoted next = startPromoted(last.sum);
-  next.sum = endPromoted(last, factor, /*pending=*/1);
-  return next;
+  return math::FmaOp::create(b, product, last.factor, last.sum);
 }
 
 /// `count` steps from the one at `place` on; none is in flight at their end.
@@ -304,10 +297,13 @@ Value Consumer::emitPromotedSteps(scf::ForOp loop, Value place, int64_t count, V
   auto placeOf = [&](int64_t number) -> Value {
     return arith::AddIOp::create(b, place, arith::ConstantIndexOp::create(b, number * step));
   };
-  Promoted last = startPromoted(sum);
-  for (int64_t number = 0; number + 1 < count; ++number)
-    last = turnPromoted(loop, placeOf(number), last);
-  return endPromoted(last, loadFactorAt(loop, placeOf(count - 1)), /*pending=*/0);
+  Promoted last = startPromoted(loop, place, sum);
+  for (int64_t number = 1; number < count; ++number) {
+    Promoted next = startPromoted(loop, placeOf(number), last.sum);
+    next.sum = endPromoted(last, /*pending=*/1);
+    last = next;
+  }
+  return endPromoted(last, /*pending=*/0);
 }
 
 /// As above, of products that are scaled before they are added, several steps at a time: ptxas
@@ -372,17 +368,17 @@ Value Consumer::readFactor(tile::DotOp dot) {
 ///     consumer 0   start | wait, add | start     | wait, add | ...
 ///     consumer 1         | start     | wait, add | start     | ...
 void Consumer::multiply(tile::DotOp dot) {
-  bool takesTurns = program.takesTurns();
-  Value factor = takesTurns ? Value() : loadFactor(dot);
+  bool takesTurns = program.takesTurns(), areInStage = !program.scales.empty();
+  Value factor = areInStage ? Value() : loadFactor(dot);
   if (dot == dots.front())
     awaitStage();
   if (takesTurns)
     turn(/*of=*/index, /*arrives=*/false);
   Value product = startProduct(dot, cloner.get(dot.getAcc()));
-  if (takesTurns) {
+  if (takesTurns)
     turn(/*of=*/1 - index, /*arrives=*/true);
+  if (areInStage)
     factor = readFactor(dot);
-  }
   product = finishProduct(product);
   if (dot == dots.back()) {
     release(stages);

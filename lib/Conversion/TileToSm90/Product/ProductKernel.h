@@ -85,9 +85,9 @@ struct Program : RoleProgram {
     size_t each = dots.size() / countConsumers();
     return mlir::ArrayRef(dots).slice(consumer * each, each);
   }
-  /// Whether the scales of a step come with its operands, so that consumers take turns at the
+  /// Whether consumers of the same step, whose scales come with its operands, take turns at the
   /// tensor cores: while the products of one are added to its sums, those of the other run.
-  bool takesTurns() const { return !scales.empty(); }
+  bool takesTurns() const { return !scales.empty() && countConsumers() > 1 && !joint; }
   /// Registers of a thread that a consumer's tiles take: of its sums and, beside them, of a step's
   /// product that is added to one, or behind the loop of what is (a bias).
   int64_t countRegisters() const;

@@ -114,7 +114,7 @@ bool product::Program::overlapsProducts() const {
 }
 
 bool product::Program::overlapsPromotions() const {
-  if (turnsCodes() || promotions.size() != dots.size() || takesTurns())
+  if (turnsCodes() || promotions.size() != dots.size() || !scales.empty())
     return false;
   tile::DotOp dot = dots.front();
   int64_t sum = ::countRegisters(dot.getType());
@@ -126,7 +126,7 @@ bool product::Program::overlapsPromotions() const {
                                              : sm90::kFragmentRows;
   // Of 124 by this count, in four roles, ptxas 13.0 spilled two.
   constexpr int64_t spare = 8;
-  return 3 * sum + scales + sm90::kAddressRegisters + spare <=
+  return 3 * sum + 2 * scales + sm90::kAddressRegisters + spare <=
          (isTight() ? kConsumerRegisters : kRegistersOfFourRoles);
 }
 
