@@ -75,12 +75,12 @@ tile.kernel @narrow(%x: memref<?xf8E4M3FN>, %w: memref<?xf8E4M3FN> {tile.invaria
 // CHECK: sm90.wait_dependency
 // CHECK: sm90.role "math0" warpgroups 1 to 2 registers 232 {
 // CHECK: scf.for {{.*}} iter_args(%[[ACC:.*]] = %{{.*}}, %{{.*}} = %{{.*}})
-// CHECK: %[[FACTOR:.*]] = sm90.broadcast
 // CHECK: sm90.await
 // CHECK: %[[FIRST:.*]] = sm90.wgmma {{.*}} <128x128xf8E4M3FN> -> tensor<64x128xf32
-// CHECK: %[[OTHER:.*]] = sm90.broadcast
+// CHECK: %[[FACTOR:.*]] = sm90.broadcast
 // CHECK: sm90.await
 // CHECK: %[[SECOND:.*]] = sm90.wgmma {{.*}} <128x128xf8E4M3FN> -> tensor<64x128xf32
+// CHECK: %[[OTHER:.*]] = sm90.broadcast
 // CHECK: %[[PART:.*]] = sm90.wgmma_wait 1, %[[FIRST]]
 // CHECK-NEXT: sm90.release
 // CHECK: %[[SUM:.*]] = math.fma %[[PART]], %[[FACTOR]], %[[ACC]]
@@ -148,9 +148,11 @@ tile.kernel @wide(%x: memref<?xf8E4M3FN>, %w: memref<?xf8E4M3FN> {tile.invariant
 // CHECK-SAME: warpgroups = 4
 // CHECK: sm90.ring "sums"
 // CHECK: sm90.role "math0" warpgroups 2 to 3 {
+// CHECK: scf.for
 // CHECK: sm90.load %{{.*}} -> tensor<16xf32, #sm90.columns>
 // CHECK: arith.mulf %{{.*}} : tensor<16xf32, #sm90.columns>
 // CHECK: sm90.broadcast %{{.*}} : tensor<16xf32, #sm90.columns> -> tensor<64x16xf32, #sm90.fragment<column_split = 1>>
+// CHECK: sm90.await
 // CHECK: sm90.wgmma_wait 1
 // CHECK: sm90.wgmma_wait 0
 // CHECK: scf.yield
