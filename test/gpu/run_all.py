@@ -200,6 +200,8 @@ CHECKS = (
           **unit("test_sparse_modes.SeparateTest", **PREPARED)),
     Check("python.absorbed_codes", prepared("test_absorbed_codes.OnDeviceTest"),
           **unit("test_absorbed_codes.OnDeviceTest", **PREPARED)),
+    Check("python.output_codes", prepared("test_shared_keys.OutputCodesTest"),
+          **unit("test_shared_keys.OutputCodesTest", **PREPARED)),
     Check("python.grouped_append", prepared("test_grouped_append.GroupedAppendTest"),
           **unit("test_grouped_append.GroupedAppendTest", **PREPARED)),
     Check("python.pages", prepared("test_pages.PagesTest"), **unit("test_pages", **PREPARED)),

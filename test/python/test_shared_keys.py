@@ -331,15 +331,33 @@ class OutputCodesTest(ServedTest):
     """Groups of heads whose weights are e4m3 with scales of 128 x 128, or of each row and 128
     columns: products of codes and codes, beside those of bf16."""
 
+    BLOCKS = (128, 128), (1, 128)
+
+    @classmethod
+    def setUpClass(cls):
+        """Where the compiler is: the checks of a GPU take what this made."""
+        super().setUpClass()
+        cls.packages = {}
+        with tempfile.TemporaryDirectory() as folder:
+            for block in cls.BLOCKS:
+                for mode in ("both", "off"):
+                    cls.packages[block, mode] = layers.compile_layer(
+                        cls.config(block), folder, f"{block[0]}_{mode}", "--dtype=bf16",
+                        f"--keep-codes={mode}")
+
+    @staticmethod
+    def config(block):
+        return shared.config(
+            shared.WINDOW_ONLY, head_dim=256, qk_rope_head_dim=64, o_lora_rank=64,
+            quantization_config={"quant_method": "fp8", "weight_block_size": list(block)})
+
     def test_codes_beside_values_V4_38_V4_39_V4_40(self):
-        for block in ((128, 128), (1, 128)):
+        for block in self.BLOCKS:
             with self.subTest(block):
                 self.check_codes(block)
 
     def check_codes(self, block):
-        config = shared.config(
-            shared.WINDOW_ONLY, head_dim=256, qk_rope_head_dim=64, o_lora_rank=64,
-            quantization_config={"quant_method": "fp8", "weight_block_size": list(block)})
+        config = self.config(block)
         rng = np.random.default_rng(40)
         weights = shared.random_weights(rng, config, shared.WINDOW_ONLY)
         name, scale_name = "o_a_proj.weight", "o_a_proj.weight_scale_inv"
@@ -353,7 +371,7 @@ class OutputCodesTest(ServedTest):
         story = layers.widen(layers.narrow(rng.standard_normal((60, config["hidden_size"])), "bf16"))
         outputs = {}
         for mode in ("both", "off"):
-            package = self.compile(config, "bf16", f"--keep-codes={mode}")
+            package = self.packages[block, mode]
             types = {tensor["name"]: tensor["dtype"] for tensor in package.info["weights"]}
             self.assertEqual(types[name], "e4m3" if mode == "both" else "bf16")
             served = layers.Served(package, weights, "bf16", 1, codes=coded)
