@@ -77,6 +77,8 @@ class Mutator:
     def change_token(self, random, text):
         tokens = TOKEN.findall(text)
         places = [i for i, t in enumerate(tokens) if not t.isspace()]
+        if not places:  # a text of one line that was dropped
+            return text
         # Mostly what leaves the syntax as it is.
         mild = [i for i in places if tokens[i][0] in "%-0123456789" or tokens[i] in TYPES or
                 SHAPED.fullmatch(tokens[i])]
