@@ -89,7 +89,7 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::CodedRowsOp op) 
     return success();
   }
   const CodeScales &scales = *coded.scales;
-  // One scale a row: blocks of rows are side by side.
+  // What emitQuantizeRows has of them, one scale a row: then blocks of rows are side by side.
   TensorRef scaleRows{.buffer = scales.buffer,
                       .sizes = {input.sizes[0], step.plan().getIndexAttr(1)},
                       .strides = {1, 1}};

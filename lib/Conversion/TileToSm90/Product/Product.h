@@ -31,9 +31,9 @@
 //   copy engine   |                                                                    | C to
 //   memory
 //
-// Codes times codes whose scales lie together (vectors of 64 rows) have these in the ring, too, and
-// one or two products for each consumer, by turns: a product is added to its sum while those of
-// the other consumer run.
+// Codes times codes whose scales lie together have these in the ring, too, where tiles have 64
+// columns or a consumer two products. Consumers of the same steps go by turns: a product is added
+// to its sum while those of the other consumer run.
 //
 //   consumer 0    | turn, start P(0) | wait, P(0) times scales to C(0) | turn, start P(1) | ...
 //   consumer 1                       | turn, start P(2) | wait, P(2) times scales to C(2) | ...

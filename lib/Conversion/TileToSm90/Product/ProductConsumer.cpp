@@ -273,9 +273,9 @@ Value Consumer::loadFactorAt(scf::ForOp loop, Value place) {
   return loadFactor(getDot());
 }
 
-/// Up to so many columns the scales of a step are loaded ahead of the wait for it, a trip to L2 each,
-/// else under its product: 16 rows of 7168 x 16384 take 33.7 us and not 34.1, tiles of 128 columns
-/// 1 to 3 % more (one H200, docs/lab/products.md).
+/// Up to so many columns the scales of a step are loaded ahead of the wait for it, a trip to L2
+/// each, else under its product: 16 rows of 7168 x 16384 take 33.7 us and not 34.1, tiles of 128
+/// columns would take 1 to 3 % more (one H200, docs/lab/products.md).
 static constexpr int64_t kMostAheadColumns = 32;
 
 /// Into a product of its own, beside the sum.
