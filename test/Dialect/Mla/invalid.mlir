@@ -1558,6 +1558,15 @@ func.func @latent_append_c6(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, 
 
 // -----
 
+func.func @latent_append_kept(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %g: tensor<512xbf16>, %t: tensor<?x64xf32>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{'mla.latent_append' op inferred type(s) '!mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>', 'tensor<?x512xbf16>', 'tensor<?x64xbf16>' are incompatible with return type(s) of operation '!mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>'}}
+  %0 = "mla.latent_append"(%h, %w, %g, %t, %cache, %b) <{eps = 1.0 : f64, kept, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 1, 1>, rope = #mla.rope<order = interleaved, dim = 64, theta = 1.0e4, length = 4096>}> : (tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16>, tensor<?x64xf32>, !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch) -> !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>
+  return
+}
+
+// -----
+
 func.func @sum_parts_c1_none(%h: tensor<?x64xbf16>, %x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>, %g: tensor<64xbf16>) {
   // expected-error @+1 {{expected one projection or more, got none}}
   %0 = mla.sum_parts 2 -> tensor<?x64xbf16> {

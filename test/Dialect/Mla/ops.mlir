@@ -65,14 +65,19 @@ func.func @latent_project(%h: tensor<?x7168xbf16>, %w_q: tensor<1536x7168xbf16>,
 
 // CHECK-LABEL: func @latent_append
 func.func @latent_append(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %gamma: tensor<512xbf16>, %bias: tensor<576xbf16>,
-                         %table: tensor<?x64xf32>, %cache: !cache, %batch: !mla.batch) -> (!cache, !cache) {
+                         %table: tensor<?x64xf32>, %cache: !cache, %batch: !mla.batch)
+    -> (!cache, !cache, tensor<?x512xbf16>, tensor<?x64xbf16>) {
   // CHECK: mla.latent_append %{{.*}}, %{{.*}}, %{{.*}} eps 1.000000e+00 rope %{{.*}} with <order = interleaved, {{.*}}> into %{{.*}}, %{{.*}} : {{.*}} rope tensor<?x64xf32> into <page_size = 64, {{.*}}>, <query_len = ?>
   %0 = mla.latent_append %h, %w, %gamma eps 1.0 rope %table with #rope into %cache, %batch
       : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> rope tensor<?x64xf32> into !cache, !mla.batch
   // CHECK: mla.latent_append {{.*}} bias(%{{.*}} : tensor<576xbf16>) eps {{.*}} {multiplier = 2.000000e+00 : f64}
   %1 = mla.latent_append %h, %w, %gamma bias(%bias : tensor<576xbf16>) eps 1.0 rope %table with #rope into %cache, %batch {multiplier = 2.0 : f64}
       : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> rope tensor<?x64xf32> into !cache, !mla.batch
-  return %0, %1 : !cache, !cache
+  // CHECK: %{{.*}}, %[[ROWS:.*]]:2 = mla.latent_append {{.*}} into %{{.*}}, %{{.*}} kept : tensor<?x7168xbf16>
+  // CHECK-NEXT: return %{{.*}}, %{{.*}}, %[[ROWS]]#0, %[[ROWS]]#1
+  %2, %rows:2 = mla.latent_append %h, %w, %gamma eps 1.0 rope %table with #rope into %0, %batch kept
+      : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> rope tensor<?x64xf32> into !cache, !mla.batch
+  return %1, %2, %rows#0, %rows#1 : !cache, !cache, tensor<?x512xbf16>, tensor<?x64xbf16>
 }
 
 // CHECK-LABEL: func @grouped_append

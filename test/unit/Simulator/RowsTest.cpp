@@ -244,7 +244,8 @@ TEST_P(Rows, V4_05_V4_13_AreThoseOfFloat64) {
 constexpr int64_t kRank = 512, kRope = 64, kGroup = 128, kDepth = 64;
 
 struct LatentStep : ScheduledStep {
-  explicit LatentStep(MLIRContext &context) {
+  /// `isKept`: something else reads the latents and rotated keys, too.
+  explicit LatentStep(MLIRContext &context, bool isKept = false) {
     plan.dims = {{"num_sms", 3},           {"num_tokens", kTokens},
                  {"num_pages", kPages},    {"page_stride", kPage * kRow},
                  {"rope_length", kLength}, {"num_requests", 1}};
@@ -255,18 +256,27 @@ struct LatentStep : ScheduledStep {
     plan.buffers["positions"] = makePositions(kTokens);
     plan.buffers["slot_mapping"] = makeSlots(kTokens);
     plan.buffers["cache"] = Codes(kPages * kPage * kRow, 0x7F);
-    isLowered = lowerByPipelines(context, R"(
+    plan.buffers["latents"] = Bits(kTokens * kRank, kNaN);
+    plan.buffers["keys"] = Bits(kTokens * kRope, kNaN);
+    const char *graph = R"(
 !cache = !mla.cache<page_size = 16, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved, format = "fp8_ds_mla">
 #rope = #mla.rope<order = interleaved, dim = 64, theta = 1.0e4, length = 64>
-func.func @step(%x: tensor<?x64xbf16> {mla.input = "x"}, %w: tensor<576x64xbf16> {mla.weight = "w"},
-                %g: tensor<512xbf16> {mla.weight = "g"}, %batch: !mla.batch, %cache: !cache) -> !cache {
+func.func @step(%x: tensor<?x64xbf16> {{mla.input = "x"}, %w: tensor<576x64xbf16> {{mla.weight = "w"},
+                %g: tensor<512xbf16> {{mla.weight = "g"}, %batch: !mla.batch, %cache: !cache) -> (!cache{0}) {{
   %table = mla.rope_table #rope : tensor<?x64xf32>
   %c, %tail = mla.latent_project %x, %w, %g eps 1.0e-6 : tensor<?x64xbf16>, tensor<576x64xbf16>, tensor<512xbf16>
       -> tensor<?x512xbf16>, tensor<?x64xbf16>
   %k = mla.rope %tail, %table, %batch with #rope : tensor<?x64xbf16>, tensor<?x64xf32>, <query_len = ?>
   %new = mla.append %c, %k into %cache, %batch : tensor<?x512xbf16>, tensor<?x64xbf16> into !cache, !mla.batch
-  return %new : !cache
-})");
+  return %new{1} : !cache{2}
+})";
+    const char *
+        results =
+           R"(, tensor<?x512xbf16> {mla.output = "latents"}, tensor<?x64xbf16> {mla.output = "keys"})",
+       *types = ", tensor<?x512xbf16>, tensor<?x64xbf16>";
+    isLowered =
+        lowerByPipelines(context, llvm::formatv(graph, isKept ? results : "",
+                                                isKept ? ", %c, %k" : "", isKept ? types : ""));
   }
   /// Products, normalised and rotated.
   std::vector<double> expect(int64_t token) const {
@@ -297,18 +307,28 @@ func.func @step(%x: tensor<?x64xbf16> {mla.input = "x"}, %w: tensor<576x64xbf16>
   bool isLowered = false;
 };
 
-class GroupedLatents : public ::testing::Test, protected Context {};
+class GroupedLatents : public ::testing::TestWithParam<bool>, protected Context {};
 
-/// A scale for each 128 columns of a latent that the product's kernel writes.
-TEST_F(GroupedLatents, B03_AreCodesOfFloat64) {
-  LatentStep step(context);
+/// A scale for each 128 columns of a latent that the product's kernel writes. What is kept beside
+/// the cache is of every token, and no codes.
+TEST_P(GroupedLatents, B03_AreCodesOfFloat64) {
+  LatentStep step(context, GetParam());
   ASSERT_TRUE(step.isLowered);
   ASSERT_EQ(step.plan.launches.size(), 2u) << "a product, and norm, rotation and append";
-  std::optional<Buffers> buffers = runUnderEverySeed(step.plan, *step.module, {"cache"});
+  std::optional<Buffers> buffers =
+      runUnderEverySeed(step.plan, *step.module, {"cache", "latents", "keys"});
   ASSERT_TRUE(buffers);
   const auto &pool = std::get<Codes>((*buffers)["cache"]);
   std::vector<int64_t> slots = makeSlots(LatentStep::kTokens);
   for (int64_t t = 0; t < LatentStep::kTokens; ++t) {
+    if (GetParam()) {
+      std::vector<double> kept = step.expect(t);
+      for (int64_t i = 0; i < kRank + kRope; ++i) {
+        uint16_t bits = i < kRank ? std::get<Bits>((*buffers)["latents"])[t * kRank + i]
+                                  : std::get<Bits>((*buffers)["keys"])[t * kRope + i - kRank];
+        ASSERT_NEAR(toFloat(bits), kept[i], std::abs(kept[i]) * 0x1p-6 + 0x1p-6) << i;
+      }
+    }
     if (slots[t] < 0 || slots[t] >= kPages * kPage)
       continue;
     const uint8_t *row = &pool[slots[t] * LatentStep::kRow];
@@ -332,6 +352,8 @@ TEST_F(GroupedLatents, B03_AreCodesOfFloat64) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Kept, GroupedLatents, ::testing::Bool());
 
 /// An indexer's keys and queries of few tokens, a program a row.
 struct IndexStep : ScheduledStep {

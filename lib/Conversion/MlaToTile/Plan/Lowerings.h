@@ -51,10 +51,12 @@ struct RowSource {
   int64_t parts = 1, partStride = 0;
 };
 /// What becomes of a row besides its norm: the columns behind it go to `tail` as they
-/// are, or, where `append` is given, all of it goes to the cache.
+/// are, or, where `append` is given, all of it goes to the cache, and what that op keeps to
+/// `latent` and `ropeKey`.
 struct LatentTarget {
   std::optional<TensorRef> tail = std::nullopt;
   mlir::mla::LatentAppendOp append = {};
+  std::optional<TensorRef> latent = std::nullopt, ropeKey = std::nullopt;
 };
 /// A row to normalise and what becomes of it; without a norm all of it goes to the target's tail.
 struct LatentRows {
@@ -62,7 +64,8 @@ struct LatentRows {
   std::optional<RmsNorm> norm;
   LatentTarget target;
 };
-/// One program for each of `rows` rows of each of `latents`. Preconditions:
+/// One program for each of `rows` rows of each of `latents`; of very many rows one of a kind takes
+/// several that are no parts' sums. Preconditions:
 /// TileShapes::canHoldRow of the norms' widths, and of the tails'; all dense.
 void emitLatentRows(StepLowering &step, mlir::Value rows, llvm::ArrayRef<LatentRows> latents);
 

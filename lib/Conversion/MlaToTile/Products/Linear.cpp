@@ -189,7 +189,12 @@ static Latent prepareLatent(StepLowering &step, mla::LatentProjectOp op) {
 
 static Latent prepareLatent(StepLowering &step, mla::LatentAppendOp op) {
   step.forwardCache(op.getResult(), op.getCache());
-  return prepareRows(step, op, {}, {.tail = std::nullopt, .append = op});
+  LatentTarget target{.append = op};
+  if (op.getKept()) {
+    target.latent = step.allocate(op.getRows()[0]);
+    target.ropeKey = step.allocate(op.getRows()[1]);
+  }
+  return prepareRows(step, op, {}, target);
 }
 
 static Latent prepareLatent(StepLowering &step, mla::ProjectOp op) {

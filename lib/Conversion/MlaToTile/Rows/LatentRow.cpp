@@ -14,6 +14,8 @@
 //     k_pe   = tail, rotated by the token's angles      as it is to its tensor, or rotated
 //                                                       to the cache
 //
+// What goes to the cache may go to tensors, too, for what attends to new tokens' rows themselves.
+//
 // Into the cache it goes at the token's slot; a slot outside of the pool drops the
 // row (paged-cache.md section 5).
 //
@@ -31,7 +33,7 @@ using namespace mlac::mla_to_tile;
 
 namespace {
 /// Writes the kernel's body; arguments are the source, gamma, then those of the pool
-/// with slots, positions, angles and the number of rows, or latent and tail.
+/// with slots, positions, angles, what is kept and the number of rows, or latent and tail.
 class LatentRow {
 public:
   LatentRow(StepLowering &step, const LatentRows &latent, Value rows)
@@ -96,7 +98,10 @@ SmallVector<Value> LatentRow::args() {
   llvm::append_range(args, Pool::ofPlan(step, target.append.getCache()).args());
   args.append(
       {step.poolMetadata(target.append.getCache(), target.append.getBatch(), "slot_mapping"),
-       step.metadata("positions"), step.lookup(target.append.getTable()).buffer, rows});
+       step.metadata("positions"), step.lookup(target.append.getTable()).buffer});
+  if (target.latent)
+    args.append({target.latent->buffer, target.ropeKey->buffer});
+  args.push_back(rows);
   return args;
 }
 
@@ -132,7 +137,7 @@ void LatentRow::find(KernelBuilder &b, const Pool &pool, Value slot, Appended &r
 LatentRow::Appended LatentRow::loadRow(KernelBuilder &b, ValueRange args, RowKernel &head,
                                        Value token) {
   Pool pool = Pool::ofPlan(step, target.append.getCache()).inKernel(args.drop_front(2));
-  auto behindPool = args.take_back(4); // the number of rows is the last
+  auto behindPool = args.take_back(target.latent ? 6 : 4); // the number of rows is the last
   Value slots = behindPool[0], positions = behindPool[1], table = behindPool[2];
   Appended row;
   row.token = token;
@@ -158,10 +163,17 @@ void LatentRow::storeRow(KernelBuilder &b, ValueRange args, RowKernel &head, Val
   pairs.storeIf(row.isInside, first, ropes, row.ropeBase, 0);
   pairs.storeIf(row.isInside, second, ropes, row.ropeBase, distance());
   Value x = row.latent, factor = rmsScale(b, head.sum(b.mulf(x, x)), width, *norm);
+  Value y = b.mulf(b.mulf(x, head.broadcast(factor)), gamma);
+  if (target.latent) {
+    Value latents = args.take_back(3)[0], keys = args.take_back(3)[1];
+    Value base = b.mul(row.token, target.ropeKey->strides[0]);
+    pairs.store(first, keys, base, target.ropeKey->offset);
+    pairs.store(second, keys, base, target.ropeKey->offset + distance());
+    head.store(y, latents, b.mul(row.token, target.latent->strides[0]), target.latent->offset);
+  }
   if (pool.type.isQuantized())
     return appendCodes(b, args, pool, factor, row);
-  head.storeIf(row.isInside, b.mulf(b.mulf(x, head.broadcast(factor)), gamma),
-               pool.find(Part::Latent).memory->buffer, row.latentBase, 0);
+  head.storeIf(row.isInside, y, pool.find(Part::Latent).memory->buffer, row.latentBase, 0);
 }
 
 /// As rows of the pool's type are coded, which they are rounded to first.
@@ -239,30 +251,24 @@ void LatentRow::storeCodes(KernelBuilder &b, ValueRange args, RowKernel &head, V
 std::string LatentRow::name() {
   if (!norm)
     return llvm::formatv("sum_{0}", target.tail->size(1)).str();
-  StringRef what = target.append ? "append" : source.parts > 1 ? "sum_rms_norm" : "rms_norm_row";
+  StringRef what = target.latent      ? "append_kept"
+                   : target.append    ? "append"
+                   : source.parts > 1 ? "sum_rms_norm"
+                                      : "rms_norm_row";
   bool isCoded = !target.append && norm->output.scales;
   return llvm::formatv("{0}_{1}{2}", what, width, isCoded ? "_codes" : "").str();
 }
 
-/// One kind of rows, several of which a program may take.
-static void emitOne(StepLowering &step, Value rows, const LatentRows &latent) {
-  const mlac::Tuning &tuning = step.machine.tuning;
-  LatentRow kernel(step, latent, rows);
-  SmallVector<Value> args = kernel.args();
+/// One kind of rows, so many of which a program takes.
+static void launchAlone(StepLowering &step, Value rows, LatentRow &kernel, int64_t rowsTogether) {
   Value one = step.constant(1);
-  auto launch = [&](int64_t rowsTogether) {
-    std::string name = kernel.name();
-    if (rowsTogether > 1)
-      name += llvm::formatv("_rows_{0}", rowsTogether).str();
-    step.launch(
-        name, {step.ceilDiv(rows, rowsTogether), one, one}, args,
-        [&](KernelBuilder &b, ValueRange inner) { kernel.write(b, inner, rowsTogether); },
-        step.chained());
-  };
-  if (!kernel.canWriteMany())
-    return launch(1);
-  step.versionByRows(
-      rows, tuning.manyLatentRows, [&] { launch(1); }, [&] { launch(tuning.latentRowsTogether); });
+  std::string name = kernel.name();
+  if (rowsTogether > 1)
+    name += llvm::formatv("_rows_{0}", rowsTogether).str();
+  step.launch(
+      name, {step.ceilDiv(rows, rowsTogether), one, one}, kernel.args(),
+      [&](KernelBuilder &b, ValueRange inner) { kernel.write(b, inner, rowsTogether); },
+      step.chained());
 }
 
 /// The kind of rows that the program's number says.
@@ -277,25 +283,39 @@ static void writeChosen(KernelBuilder &b, MutableArrayRef<LatentRow> kernels, Va
   });
 }
 
-void mlac::mla_to_tile::emitLatentRows(StepLowering &step, Value rows,
-                                       ArrayRef<LatentRows> latents) {
-  if (latents.size() == 1)
-    return emitOne(step, rows, latents.front());
-  SmallVector<LatentRow, 0> kernels;
-  kernels.reserve(latents.size());
+/// A program for each row and kind.
+static void launchTogether(StepLowering &step, Value rows, MutableArrayRef<LatentRow> kernels) {
   SmallVector<Value> args;
   SmallVector<size_t> counts;
   SmallVector<std::string> names;
-  for (const LatentRows &latent : latents) {
-    kernels.emplace_back(step, latent, rows);
-    SmallVector<Value> own = kernels.back().args();
+  for (LatentRow &kernel : kernels) {
+    SmallVector<Value> own = kernel.args();
     counts.push_back(own.size());
     args.append(own);
-    names.push_back(kernels.back().name());
+    names.push_back(kernel.name());
   }
-  auto kinds = static_cast<int64_t>(latents.size());
+  auto kinds = static_cast<int64_t>(kernels.size());
   step.launch(
       llvm::join(names, "_"), {rows, step.constant(kinds), step.constant(1)}, args,
       [&](KernelBuilder &b, ValueRange inner) { writeChosen(b, kernels, inner, counts); },
       step.chained());
+}
+
+void mlac::mla_to_tile::emitLatentRows(StepLowering &step, Value rows,
+                                       ArrayRef<LatentRows> latents) {
+  SmallVector<LatentRow, 0> kernels;
+  kernels.reserve(latents.size());
+  for (const LatentRows &latent : latents)
+    kernels.emplace_back(step, latent, rows);
+  auto emitFew = [&] {
+    kernels.size() == 1 ? launchAlone(step, rows, kernels.front(), 1)
+                        : launchTogether(step, rows, kernels);
+  };
+  if (llvm::none_of(kernels, [](LatentRow &kernel) { return kernel.canWriteMany(); }))
+    return emitFew();
+  const mlac::Tuning &tuning = step.machine.tuning;
+  step.versionByRows(rows, tuning.manyLatentRows, emitFew, [&] {
+    for (LatentRow &kernel : kernels)
+      launchAlone(step, rows, kernel, kernel.canWriteMany() ? tuning.latentRowsTogether : 1);
+  });
 }

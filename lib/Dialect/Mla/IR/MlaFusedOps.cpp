@@ -72,9 +72,19 @@ LogicalResult LatentAppendOp::verify() {
 
 LogicalResult LatentAppendOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
                                                ValueRange operands, DictionaryAttr,
-                                               OpaqueProperties, RegionRange,
+                                               OpaqueProperties properties, RegionRange,
                                                SmallVectorImpl<Type> &types) {
-  return inferCache(operands, types);
+  if (failed(inferCache(operands, types)))
+    return failure();
+  const auto *given = properties.as<Properties *>();
+  if (!given->kept)
+    return success();
+  auto input = cast<RankedTensorType>(operands[0].getType()),
+       gamma = cast<RankedTensorType>(operands[2].getType());
+  for (int64_t columns : {gamma.getShape().back(), given->rope.getDim()})
+    types.push_back(
+        RankedTensorType::get({input.getShape().front(), columns}, input.getElementType()));
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

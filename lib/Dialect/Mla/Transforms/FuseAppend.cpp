@@ -42,25 +42,36 @@ static RopeOp findRotation(LatentProjectOp project) {
   return isWhole ? rope : RopeOp();
 }
 
-/// The append of the latent and of `rope`'s result, if it is the only use of both.
+/// The one append of the latent and of `rope`'s result.
 static AppendOp findAppend(LatentProjectOp project, RopeOp rope) {
-  if (!project.getLatent().hasOneUse() || !rope.getResult().hasOneUse())
-    return {};
-  auto append = dyn_cast<AppendOp>(*rope.getResult().user_begin());
-  bool isBoth = append && append->getBlock() == project->getBlock() &&
-                append.getBatch() == rope.getBatch() &&
-                llvm::equal(append.getRows(), ValueRange{project.getLatent(), rope.getResult()});
-  return isBoth ? append : AppendOp();
+  AppendOp found;
+  for (Operation *user : rope.getResult().getUsers()) {
+    auto append = dyn_cast<AppendOp>(user);
+    if (!append)
+      continue;
+    bool isBoth = append->getBlock() == project->getBlock() &&
+                  append.getBatch() == rope.getBatch() &&
+                  llvm::equal(append.getRows(), ValueRange{project.getLatent(), rope.getResult()});
+    if (!isBoth || found)
+      return {};
+    found = append;
+  }
+  return found;
 }
 
 static void fuse(LatentProjectOp project, RopeOp rope, AppendOp append) {
   OpBuilder builder(project);
-  auto fused = LatentAppendOp::create(builder, project.getLoc(), append.getCache().getType(),
-                                      project.getInput(), project.getWeight(), project.getGamma(),
-                                      project.getBias(), project.getEpsAttr(),
-                                      project.getMultiplierAttr(), rope.getTable(),
-                                      rope.getRopeAttr(), append.getCache(), append.getBatch());
+  bool isRead = !project.getLatent().hasOneUse() || !rope.getResult().hasOneUse();
+  auto fused = LatentAppendOp::create(
+      builder, project.getLoc(), project.getInput(), project.getWeight(), project.getGamma(),
+      project.getBias(), project.getEpsAttr(), project.getMultiplierAttr(), rope.getTable(),
+      rope.getRopeAttr(), append.getCache(), append.getBatch(),
+      isRead ? builder.getUnitAttr() : UnitAttr());
   append.getResult().replaceAllUsesWith(fused.getResult());
+  if (isRead) {
+    project.getLatent().replaceAllUsesWith(fused.getRows()[0]);
+    rope.getResult().replaceAllUsesWith(fused.getRows()[1]);
+  }
   append->erase();
   rope->erase();
   project->erase();
@@ -83,7 +94,7 @@ struct FuseAppend : mla::impl::MlaFuseAppendBase<FuseAppend> {
     SmallVector<LatentProjectOp> projections;
     getOperation().walk([&](LatentProjectOp op) { projections.push_back(op); });
     for (LatentProjectOp project : projections) {
-      RopeOp rope = findRotation(project);
+      RopeOp rope = project.getCodesGroup() ? RopeOp() : findRotation(project);
       AppendOp append = rope ? findAppend(project, rope) : AppendOp();
       if (!append || !canWrite(append.getCache().getType(), shapes) ||
           !isKnownAt(rope.getTable(), project) || !isKnownAt(append.getCache(), project) ||

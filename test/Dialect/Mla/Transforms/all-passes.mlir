@@ -27,7 +27,7 @@
 // CHECK-SAME: %[[WQ:[a-z0-9]+]]: tensor<128x512x1536xbf16> {mla.derived = "w_q_uk"}, %[[WO:[a-z0-9]+]]: tensor<7168x65536xbf16> {mla.derived = "w_uv_o"}
 // CHECK: mla.sum_parts 4
 // CHECK-NEXT: mla.latent_project
-// CHECK-NEXT: mla.latent_project
+// CHECK-NEXT: mla.latent_append {{.*}} kept
 // CHECK-NEXT: mla.yield
 // CHECK: scf.if %{{.*}} -> (tensor<?x7168xbf16>)
 // CHECK: mla.project {{.*}} -> tensor<?x128x256xbf16>

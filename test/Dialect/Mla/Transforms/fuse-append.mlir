@@ -50,10 +50,11 @@ func.func @groups(%x: !x, %w: tensor<576x64xbf16>, %g: tensor<512xbf16>, %t: ten
   return %new : !groups
 }
 
-// Not if something else reads the latent, or the rotated key.
+// What something else reads, the latent or the rotated key, is kept.
 // CHECK-LABEL: func @read
-// CHECK-COUNT-2: mla.append
-// CHECK-NOT: mla.latent_append
+// CHECK-NEXT: %[[FIRST:.*]], %[[ROWS:.*]]:2 = mla.latent_append %{{.*}} kept
+// CHECK-NEXT: %[[LAST:.*]], %[[MORE:.*]]:2 = mla.latent_append %[[ROWS]]#0, %{{.*}} into %[[FIRST]], %{{.*}} kept
+// CHECK-NEXT: return %[[MORE]]#0, %[[MORE]]#1, %[[LAST]]
 func.func @read(%x: !x, %w: tensor<96x64xbf16>, %g: tensor<64xbf16>, %t: tensor<?x32xf32>, %b: !mla.batch,
                 %cache: !cache) -> (!x, !k, !cache) {
   %c, %tail = mla.latent_project %x, %w, %g eps 1.0 : !x, tensor<96x64xbf16>, tensor<64xbf16> -> !x, !k
@@ -63,6 +64,22 @@ func.func @read(%x: !x, %w: tensor<96x64xbf16>, %g: tensor<64xbf16>, %t: tensor<
   %l = mla.rope %rest, %t, %b with #rope : !k, tensor<?x32xf32>, <query_len = ?>
   %last = mla.append %d, %l into %new, %b : !x, !k into !cache, !mla.batch
   return %d, %l, %last : !x, !k, !cache
+}
+
+// Not where two appends have the same rows, nor where the latent is codes for what reads it.
+// CHECK-LABEL: func @twice
+// CHECK-COUNT-3: mla.append
+// CHECK-NOT: mla.latent_append
+func.func @twice(%x: !x, %w: tensor<96x64xbf16>, %g: tensor<64xbf16>, %t: tensor<?x32xf32>, %b: !mla.batch,
+                 %one: !cache, %other: !cache) -> (!cache, !cache, !cache) {
+  %c, %tail = mla.latent_project %x, %w, %g eps 1.0 : !x, tensor<96x64xbf16>, tensor<64xbf16> -> !x, !k
+  %k = mla.rope %tail, %t, %b with #rope : !k, tensor<?x32xf32>, <query_len = ?>
+  %first = mla.append %c, %k into %one, %b : !x, !k into !cache, !mla.batch
+  %second = mla.append %c, %k into %other, %b : !x, !k into !cache, !mla.batch
+  %d, %rest = mla.latent_project %x, %w, %g eps 1.0 {codes_group = 64 : i64} : !x, tensor<96x64xbf16>, tensor<64xbf16> -> !x, !k
+  %l = mla.rope %rest, %t, %b with #rope : !k, tensor<?x32xf32>, <query_len = ?>
+  %last = mla.append %d, %l into %first, %b : !x, !k into !cache, !mla.batch
+  return %first, %second, %last : !cache, !cache, !cache
 }
 
 // Not into codes with one scale; not where the cache is known only later.

@@ -18,9 +18,11 @@ def Mla_LatentAppendOp : Mla_Op<"latent_append", [
     DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "projection to latent and rope key, both written to the cache";
   let description = [{
-    `mla.latent_project`, `mla.rope` of its tail and `mla.append` of both, of which
-    nothing but the cache remains: a program normalises, rotates and writes a token's
-    row. `mla-fuse-append` makes it where the target's programs can hold such a row.
+    `mla.latent_project`, `mla.rope` of its tail and `mla.append` of both: a program normalises,
+    rotates and writes a token's row. Nothing but the cache remains of it; `kept`, its latent
+    [T, L] and its rotated rope key [T, R] are tensors of x's type, too, as they were before the
+    append (in whatever codes the cache has them). `mla-fuse-append` makes it where the target's
+    programs can hold such a row.
 
     (C1) w is [L + R, I] with L = gamma's length and R = rope.dim.
     (C2) one element type. (C3) eps > 0. (C4) bias, if given, is [L + R].
@@ -39,11 +41,11 @@ def Mla_LatentAppendOp : Mla_Op<"latent_append", [
                        Optional<Mla_Tensor>:$bias, F64Attr:$eps,
                        DefaultValuedAttr<F64Attr, "1.0">:$multiplier,
                        RankedTensorOf<[F32]>:$table, Mla_RopeAttr:$rope,
-                       Mla_CacheType:$cache, Mla_BatchType:$batch);
-  let results = (outs Mla_CacheType:$result);
+                       Mla_CacheType:$cache, Mla_BatchType:$batch, UnitAttr:$kept);
+  let results = (outs Mla_CacheType:$result, Variadic<Mla_Tensor>:$rows);
   let assemblyFormat = [{
     $input `,` $weight `,` $gamma (`bias` `(` $bias^ `:` type($bias) `)`)? `eps` $eps
-    `rope` $table `with` $rope `into` $cache `,` $batch attr-dict
+    `rope` $table `with` $rope `into` $cache `,` $batch (`kept` $kept^)? attr-dict
     `:` type($input) `,` type($weight) `,` type($gamma) `rope` type($table)
     `into` type($cache) `,` type($batch)
   }];

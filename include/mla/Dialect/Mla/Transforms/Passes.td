@@ -648,8 +648,8 @@ def MlaJoinProjections : Pass<"mla-join-projections", "::mlir::ModuleOp"> {
 def MlaFuseAppend : Pass<"mla-fuse-append", "::mlir::ModuleOp"> {
   let summary = "normalises, rotates and appends a token's row at once";
   let description = [{
-    A latent and its rope key go to the cache and nowhere else: three kernels, between
-    which the row is written to memory and read again, for a few hundred elements each.
+    A latent and its rope key go to the cache: three kernels, between which the row is written to
+    memory and read again, for a few hundred elements each.
 
     Before:
     ```mlir
@@ -668,7 +668,9 @@ def MlaFuseAppend : Pass<"mla-fuse-append", "::mlir::ModuleOp"> {
     | apart | product, norm, rotation, append | product 1152 w; then 1152 r, 1152 w twice |
     | fused | product, row | product 1152 w; then 1152 r, 1152 w |
 
-    It is done where the rotation is the whole tail's, neither value has another use, the
+    What something else reads of them, as a prompt's expanded keys do, is `kept` as tensors.
+
+    It is done where the rotation is the whole tail's, one append has both, the latent is no codes, the
     cache stores rows of the activations' type, its table and cache are known where the
     projection stands (the write moves there), and a program of `target` can hold the latent and half of the
     rope key as one tile (TileShapes::canHoldRow; on a CPU none does).
