@@ -82,11 +82,9 @@ double mlac::predictProductCycles(const ProductShape &shape, int64_t rows,
 /// The least time, as multiples of the best tiles' for each number of rows.
 ProductTiles mlac::chooseProductTiles(const ProductShape &shape, const TargetDescription &target) {
   auto predict = [&](int64_t rows, const ProductTiles &tiles) {
-    // No tile reaches from one part of a batch into the next.
-    bool fits = tiles.columns <= shape.mostColumns && tiles.rows <= shape.mostRows &&
-                (shape.batch == 1 || shape.columns % tiles.columns == 0);
-    return fits ? predictProductCycles(shape, rows, tiles, target)
-                : std::numeric_limits<double>::infinity();
+    return shape.takesTiles(tiles.columns) && tiles.rows <= shape.mostRows
+               ? predictProductCycles(shape, rows, tiles, target)
+               : std::numeric_limits<double>::infinity();
   };
   auto judge = [&](const ProductTiles &tiles) {
     double sum = 0;

@@ -19,6 +19,7 @@
 using namespace mlac;
 
 static constexpr int64_t kElementBytes = 2, kSumBytes = 4;
+static constexpr int64_t kCodedDepth = 128; // of which codes have one scale
 
 /// Tiles that TMA stores are whole panels and as wide as one wgmma at most; f32 parts are stored by
 /// threads.
@@ -50,6 +51,12 @@ static constexpr double kTurnedPowerShare = 0.77;
 /// 24576 x 1536 in 35: 0.87 and 0.81).
 static constexpr double kDequantisingShare = 0.8;
 
+/// Clocks that a step of codes takes, from its operands' arrival to its sum: 128 of the depth of
+/// 128 rows by 64 and 128 columns take 0.41 and 0.51 us (one H200, docs/lab/products.md). Of twice
+/// as many rows a consumer multiplies one half while it adds up the other.
+static constexpr double kPromotionCycles = 620, kPromotionColumnCycles = 3;
+static constexpr double kTallPromotionShare = 0.83;
+
 /// Ranges end here: with more rows the tiles of many rows are within 5 % of the best of all
 /// (docs/lab/products.md).
 static constexpr int64_t kMostRows = 1024;
@@ -64,8 +71,10 @@ struct Model {
   const TargetDescription &target;
 
   double microseconds(double clocks) const { return clocks / kClockGhz / 1e3; }
+  bool areCodes() const { return shape.operands == ProductOperands::Codes; }
   bool turnsCodes() const { return shape.operands == ProductOperands::CodedWeights; }
-  int64_t weightBytes() const { return turnsCodes() ? 1 : kElementBytes; }
+  int64_t weightBytes() const { return turnsCodes() || areCodes() ? 1 : kElementBytes; }
+  int64_t activationBytes() const { return areCodes() ? 1 : kElementBytes; }
   /// Threads write the tile, the copy engine reads it.
   double store(int64_t rows, int64_t columns) const {
     auto bytes = static_cast<double>(rows * columns * kElementBytes);
@@ -82,14 +91,20 @@ double Model::turn(int64_t rows, int64_t programs, const RangeTiles &tiles, int6
   auto steps = static_cast<double>(
       llvm::divideCeil(shape.depth / tiles.parts, static_cast<int64_t>(kProductDepth)));
   auto flops = static_cast<double>(2 * tiles.rows * columns * kProductDepth);
-  auto bytes =
-      static_cast<double>((tiles.rows * kElementBytes + columns * weightBytes()) * kProductDepth);
+  auto bytes = static_cast<double>((tiles.rows * activationBytes() + columns * weightBytes()) *
+                                   kProductDepth);
   double tensor = microseconds(flops / target.sm.tensorFlopsPerClock);
   auto absent = static_cast<double>(std::max<int64_t>(tiles.rows - rows, 0));
   double load =
       microseconds(bytes / target.sm.l2BytesPerClock) + absent * kAbsentRowNanoseconds / 1e3;
   double power = static_cast<double>(programs) * flops / target.matmulTflops / 1e6;
-  if (turnsCodes()) {
+  if (areCodes()) {
+    double promotion = kPromotionCycles + kPromotionColumnCycles * static_cast<double>(columns);
+    if (tiles.rows > kProductTileRows)
+      promotion *= kTallPromotionShare * static_cast<double>(tiles.rows) / kProductTileRows;
+    tensor = std::max(tensor / 2, microseconds(promotion * kProductDepth / kCodedDepth));
+    power /= 2;
+  } else if (turnsCodes()) {
     auto codes = static_cast<double>(columns * kProductDepth);
     tensor += microseconds(codes / kTurnedCodes * kTurnCycles);
     power /= kTurnedPowerShare;
@@ -114,8 +129,10 @@ double Model::memory(int64_t rows, const RangeTiles &tiles, double programs) con
 double Model::sums(int64_t rows, int64_t parts) const {
   if (parts == 1)
     return 0;
-  auto bytes = static_cast<double>((2 * parts * kSumBytes + kElementBytes) * rows * shape.columns);
-  return target.launchMicroseconds + bytes / target.copyGbps / 1e3;
+  // Instead of values that are written and read in any case, or beside those that are written.
+  int64_t ofElement = 2 * parts * kSumBytes + (shape.isRead ? -2 * kElementBytes : kElementBytes);
+  auto bytes = static_cast<double>(ofElement * rows * shape.columns);
+  return (shape.isRead ? 0 : target.launchMicroseconds) + bytes / target.copyGbps / 1e3;
 }
 
 double mlac::predictRangeMicroseconds(const ProductShape &shape, int64_t rows,
@@ -147,11 +164,6 @@ double mlac::predictRangeMicroseconds(const ProductShape &shape, int64_t rows,
 // Choice
 //===----------------------------------------------------------------------===//
 
-/// Whether tiles suit the shape at all: no tile reaches from one part of a batch into the next.
-static bool fits(const ProductShape &shape, int64_t columns) {
-  return columns <= shape.mostColumns && (shape.batch == 1 || shape.columns % columns == 0);
-}
-
 namespace {
 /// Rows of which a product's tiles are chosen together, and those that stand for them.
 struct Limit {
@@ -171,19 +183,30 @@ static llvm::SmallVector<Limit> getLimits() {
 static llvm::SmallVector<RangeTiles> getCandidates(const ProductShape &shape, bool mayCut,
                                                    const TargetDescription &target) {
   llvm::SmallVector<RangeTiles> candidates;
+  bool areCodes = shape.operands == ProductOperands::Codes;
   for (int64_t rows : kTileRows)
     for (int64_t columns = kPanelColumns; columns <= kMaxColumns; columns += kPanelColumns)
-      if (fits(shape, columns))
+      if (shape.takesTiles(columns) && (!areCodes || rows == kProductTileRows))
         candidates.push_back({rows, columns});
+  int64_t columnStep = areCodes ? kPanelColumns : kColumnStep,
+          depthStep = areCodes ? kCodedDepth : kProductDepth;
   for (int64_t parts = 2; parts <= (mayCut ? target.tuning.rowTileParts : 1); ++parts)
-    for (int64_t columns = kPanelColumns; columns <= kMaxColumns; columns += kColumnStep)
-      if (shape.depth % (parts * kProductDepth) == 0 && fits(shape, columns))
+    for (int64_t columns = kPanelColumns; columns <= kMaxColumns; columns += columnStep)
+      if (shape.depth % (parts * depthStep) == 0 && shape.takesTiles(columns))
         candidates.push_back({kProductTileRows, columns, /*tailColumns=*/0, parts});
   return candidates;
 }
 
-static bool canTake(const RangeTiles &tiles, int64_t rows) {
-  return tiles.parts == 1 || rows <= kProductTileRows;
+/// Sums of parts stay in the L2 cache beside the operands: 1000 rows of 2624 columns in three
+/// parts, 0.6 of it, take 70 us where whole products take 66 (one H200).
+static constexpr double kMostSumsOfCache = 0.5;
+
+static bool canTake(const ProductShape &shape, const RangeTiles &tiles, int64_t rows,
+                    const TargetDescription &target) {
+  if (tiles.parts == 1 || rows <= kProductTileRows)
+    return true;
+  auto bytes = static_cast<double>(rows * shape.columns * tiles.parts * kSumBytes);
+  return shape.isRead && bytes <= kMostSumsOfCache * static_cast<double>(target.l2Bytes);
 }
 
 namespace {
@@ -195,7 +218,7 @@ public:
     for (const RangeTiles &tiles : candidates) {
       auto &row = times.emplace_back();
       for (const Limit &limit : limits)
-        row.push_back(canTake(tiles, limit.mostRows)
+        row.push_back(canTake(shape, tiles, limit.mostRows, target)
                           ? predictRangeMicroseconds(shape, limit.typicalRows, tiles, target)
                           : std::numeric_limits<double>::infinity());
     }
@@ -274,10 +297,9 @@ static ProductRanges chooseRanges(const ProductShape &shape, llvm::ArrayRef<Rang
 ProductRanges mlac::chooseProductRanges(const ProductShape &shape, bool mayCut,
                                         const TargetDescription &target) {
   ProductTiles many = chooseProductTiles(shape, target);
-  llvm::SmallVector<RangeTiles> candidates = {
-      {kProductTileRows, many.columns, many.tailColumns, 1}};
+  llvm::SmallVector<RangeTiles> candidates = {{many.rows, many.columns, many.tailColumns, 1}};
   if (many.tailColumns != 0) // the tail's kernel can take all
-    candidates.push_back({kProductTileRows, many.tailColumns});
+    candidates.push_back({many.rows, many.tailColumns});
   size_t given = candidates.size();
   for (const RangeTiles &tiles : getCandidates(shape, mayCut, target))
     if (!llvm::is_contained(candidates, tiles))
@@ -301,7 +323,7 @@ int64_t mlac::findMostTurnedRows(const ProductShape &shape, const ProductRanges 
                                  const TargetDescription &target) {
   ProductShape plain = shape;
   plain.operands = ProductOperands::Values;
-  ProductRanges values = chooseProductRanges(plain, /*mayCut=*/false, target);
+  ProductRanges values = chooseProductRanges(plain, /*mayCut=*/shape.isRead, target);
   double writing = predictDequantising(shape, target);
   auto predict = [&](const ProductShape &of, const ProductRanges &ranges, int64_t rows) {
     return predictRangeMicroseconds(of, rows, ranges.find(rows), target);
@@ -321,7 +343,9 @@ int64_t mlac::findMostTurnedRows(const ProductShape &shape, const ProductRanges 
 
 ProductRanges mlac::chooseTurnedRanges(const ProductShape &shape, const TargetDescription &target) {
   llvm::SmallVector<RangeTiles> candidates;
-  for (int64_t rows = kMaxColumns; rows >= kLeastTurnedRows; rows -= kColumnStep)
-    candidates.push_back({rows, kTurnedColumns});
+  for (int64_t parts = 1; parts <= (shape.isRead ? target.tuning.rowTileParts : 1); ++parts)
+    for (int64_t rows = kMaxColumns; rows >= kLeastTurnedRows; rows -= kColumnStep)
+      if (shape.depth % (parts * kCodedDepth) == 0)
+        candidates.push_back({rows, kTurnedColumns, /*tailColumns=*/0, parts});
   return chooseRanges(shape, candidates, /*given=*/1, target);
 }

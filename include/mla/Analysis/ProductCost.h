@@ -53,6 +53,16 @@ struct ProductShape {
   ProductOperands operands = ProductOperands::Values;
   int64_t mostColumns = 256;           ///< of a tile
   int64_t mostRows = kProductTileRows; ///< of a tile
+  /// Columns at multiples of which another weight begins, which no tile reaches into; 0: one
+  /// weight.
+  int64_t weightColumns = 0;
+  bool isRead = false; ///< by a kernel of its rows, which adds up parts of the depth
+
+  /// Whether tiles may have so many columns: none reaches from one part of a batch into the next.
+  bool takesTiles(int64_t tileColumns) const {
+    return tileColumns <= mostColumns && (batch == 1 || columns % tileColumns == 0) &&
+           weightColumns % tileColumns == 0;
+  }
 };
 
 /// Columns of the tiles, and of those that replace them in the last turn (0: none), which have as

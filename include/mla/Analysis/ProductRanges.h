@@ -26,8 +26,8 @@
 namespace mlac {
 
 /// How a product is divided: tiles of `rows` (64 or 128; of turned codes 64 to 256) by `columns`,
-/// in the last turn, if it then is one, of `tailColumns` (0: the same); up to 128 rows in `parts`
-/// of the depth, whose sums another kernel adds up.
+/// in the last turn, if it then is one, of `tailColumns` (0: the same); in `parts` of the depth,
+/// whose sums another kernel adds up.
 struct RangeTiles {
   int64_t rows = kProductTileRows, columns = 0, tailColumns = 0, parts = 1;
 
@@ -62,7 +62,8 @@ struct ProductRanges {
   }
 };
 
-/// `mayCut`: the depth of at most 128 rows may be cut in parts.
+/// `mayCut`: the depth may be cut in parts, of at most 128 rows, or of more where the kernel that
+/// reads the product's rows adds them up (`shape.isRead`).
 ProductRanges chooseProductRanges(const ProductShape &shape, bool mayCut,
                                   const TargetDescription &target);
 

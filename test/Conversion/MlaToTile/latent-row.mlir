@@ -52,18 +52,26 @@ func.func @step_C17(%x: tensor<?x64xbf16> {mla.input = "x"}, %q: tensor<3x96x64x
   return %z, %turned, %new : tensor<?x3x64xbf16>, tensor<?x3x32xbf16>, !cache
 }
 
-// Two projections of the same input are one product of parts, and one kernel makes both's rows; of
-// more rows than its limit each is a product of its own. A program has either weight.
+// Two projections of the same input are one product, of few rows and of some hundreds in parts of
+// the depth, and one kernel makes both's rows; of very many rows each kind has its own, for four
+// rows of which a program appends. No tile has columns of both weights (128 and 96).
 
 // CHECK-LABEL: tile.plan @both
 // CHECK: tile.launch @[[JOINT:linear_224x512_rows_16]] grid(%c4{{.*}}, %c4{{.*}}, %c1{{.*}}) args
 // CHECK: tile.launch @[[ROWS:sum_rms_norm_128_append_64]] grid(%{{.*}}, %c2{{.*}}, %c1{{.*}}) dependent
-// CHECK: tile.launch @linear_128x512_tile
-// CHECK: tile.launch @rms_norm_row_128
-// CHECK: tile.launch @linear_96x512_tile
-// CHECK: tile.launch @append_64 grid
-// CHECK: tile.launch @append_64_rows_4 grid
-// CHECK-NOT: tile.launch
+// CHECK: arith.cmpi sle, %{{.*}}, %c128
+// CHECK: tile.launch @linear_224x512_tile_64x64_parts_4
+// CHECK-NEXT: tile.launch @[[ROWS]]
+// CHECK: tile.launch @linear_224x512_tile_128x128 grid
+// CHECK: tile.launch @rms_norm_row_128_append_64 grid(%{{.*}}, %c2{{.*}}, %c1{{.*}}) dependent
+// CHECK: tile.launch @rms_norm_row_128 grid
+// CHECK: tile.launch @append_64_rows_4{{.*}} grid
+// CHECK: tile.launch @linear_224x512_tile_128x64_parts_4
+// CHECK-NEXT: tile.launch @[[ROWS]]
+// CHECK: tile.launch @linear_224x512_tile_64x64 grid
+// CHECK: tile.launch @rms_norm_row_128_append_64
+// CHECK-NOT: tile.launch @linear_128x512
+// CHECK-NOT: tile.launch @linear_96x512
 // CHECK: tile.return
 
 // CPU-LABEL: tile.plan @both
@@ -105,12 +113,13 @@ func.func @uneven(%x: tensor<?x512xbf16> {mla.input = "x"},
   return %latent, %tail, %y : tensor<?x64xbf16>, tensor<?x32xbf16>, tensor<?x128xbf16>
 }
 
-// Latents that something else reads stay tensors.
+// Latents that something else reads are tensors, too, of the same kernel.
 
 // CHECK-LABEL: tile.plan @shared
-// CHECK: tile.launch @rms_norm_row_64
-// CHECK: tile.launch @rope_32
-// CHECK: tile.launch @append{{ }}
+// CHECK: tile.launch @[[KEPT:append_kept_64]] grid
+// CHECK: tile.launch @append_kept_64_rows_4 grid
+// CHECK-NOT: tile.launch
+// CHECK: tile.return
 func.func @shared(%x: tensor<?x64xbf16> {mla.input = "x"},
                   %w: tensor<96x64xbf16> {mla.weight = "w"}, %g: tensor<64xbf16> {mla.weight = "g"},
                   %batch: !mla.batch, %cache: !cache)
@@ -149,3 +158,11 @@ func.func @shared(%x: tensor<?x64xbf16> {mla.input = "x"},
 // CHECK: arith.minsi
 // CHECK: tile.load
 // CHECK: tile.reduce sum
+
+// Kept rows are stored wherever their slot is; those of the cache only where it is inside.
+// CHECK: tile.kernel @[[KEPT]](
+// CHECK: math.rsqrt
+// CHECK: tile.store %{{.*}} : tensor<64x8xbf16>, memref<2x8xbf16, {{.*}}>
+// CHECK: tile.store %{{.*}} : tensor<64x8xbf16>, memref<2x8xbf16, {{.*}}>
+// CHECK: tile.store %[[ROW:[0-9]+]], %{{.*}} : tensor<64x8xbf16>, memref<8x8xbf16, {{.*}}>
+// CHECK: tile.store %[[ROW]], {{.*}} : tensor<64x8xbf16>, memref<?x8xbf16, {{.*}}>

@@ -95,6 +95,52 @@ TEST(ProductRanges, PredictWhatWasMeasured) {
         << one.shape.columns << " x " << one.shape.depth << ", " << one.rows;
 }
 
+// One turn more of tiles of codes, 56 steps: 1024 rows less 512 of 2112 x 7168 on one H200, us.
+TEST(ProductRanges, A16_PredictTurnsOfCodes) {
+  ProductShape down{2112, 7168, 1, ProductOperands::Codes};
+  for (auto [columns, us] : {std::pair<int64_t, double>(64, 23.0), {128, 28.4}}) {
+    RangeTiles tiles{kProductTileRows, columns};
+    double turn = predictRangeMicroseconds(down, 1024, tiles, kH200) -
+                  predictRangeMicroseconds(down, 512, tiles, kH200);
+    EXPECT_NEAR(turn / us, 1, 0.05) << columns;
+  }
+}
+
+// A product whose rows another kernel reads may have more than 128 rows in parts, but no tile of
+// two weights, nor sums that the L2 cache does not hold beside the operands.
+TEST(ProductRanges, CutMoreRowsThatAreRead) {
+  for (ProductOperands operands : {ProductOperands::Values, ProductOperands::Codes}) {
+    ProductShape down{2112, 7168, 1, operands};
+    if (operands == ProductOperands::Codes)
+      down.mostColumns = kMostCodedColumns;
+    down.weightColumns = 1536;
+    ProductShape read = down;
+    read.isRead = true;
+    ProductRanges plain = chooseProductRanges(down, /*mayCut=*/true, kH200),
+                  cut = chooseProductRanges(read, /*mayCut=*/true, kH200);
+    EXPECT_GT(cut.find(200).parts, 1);
+    EXPECT_LT(predictRangeMicroseconds(read, 200, cut.find(200), kH200),
+              predictRangeMicroseconds(down, 200, plain.find(200), kH200));
+    for (const RangeTiles &tiles : cut.tiles)
+      EXPECT_EQ(1536 % tiles.columns, 0);
+    for (int64_t rows = 65; rows <= 4096; ++rows) {
+      ASSERT_TRUE(rows <= kProductTileRows || plain.find(rows).parts == 1) << rows;
+      ASSERT_TRUE(cut.find(rows).parts == 1 ||
+                  rows * 2112 * cut.find(rows).parts * 4 <= kH200.l2Bytes / 2)
+          << rows;
+    }
+  }
+}
+
+TEST(ProductRanges, A46_CutTurnedCodesThatAreRead) {
+  ProductShape down{2112, 7168, 1, ProductOperands::CodedWeights};
+  EXPECT_EQ(chooseTurnedRanges(down, kH200).find(200).parts, 1);
+  down.isRead = true;
+  ProductRanges ranges = chooseTurnedRanges(down, kH200);
+  EXPECT_GT(ranges.find(200).parts, 1);
+  EXPECT_GE(findMostTurnedRows(down, ranges, kH200), 256);
+}
+
 // The same for weights of codes that are turned in registers.
 TEST(ProductRanges, A46_PredictWhatTurnedCodesTook) {
   struct Measured {

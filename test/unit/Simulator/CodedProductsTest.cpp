@@ -302,6 +302,13 @@ TEST_P(CodedProducts, A12_A16_A46_A47_GiveTheReferenceUnderEverySeed) {
   EXPECT_EQ(launches(hasOneGroup ? "quantize_row" : "quantize_128"), test.quantises);
   EXPECT_EQ(launches("linear_codes_"), !test.quantises && !hasValues);
   EXPECT_EQ(launches("dequantise_"), hasValues);
+  if (test.op == "latents") {
+    EXPECT_EQ(step.plan.launches.size(), test.quantises ? 3u : 2u) << "one product, one of rows";
+    bool hasParts = llvm::any_of(step.plan.launches, [](const Launch &launch) {
+      return llvm::StringRef(launch.kernel).contains("_parts_");
+    });
+    EXPECT_EQ(hasParts, test.tokens > 128); // of more rows than one unit multiplies
+  }
   std::optional<Buffers> buffers = runUnderEverySeed(step.plan, *step.module, {"output", "tail"});
   ASSERT_TRUE(buffers);
   const Bits &output = std::get<Bits>((*buffers)["output"]),

@@ -29,6 +29,9 @@ struct ProductCase {
   int64_t tokens, heads, columns, depth;
   bool isSimple = false;
   int64_t numSms = 4; ///< some programs have several tiles, some none
+
+  /// No tile of 64 columns has those of two weights.
+  bool isJoint() const { return op == "joined" || (op == "latents" && columns % 64 == 0); }
 };
 
 /// heads · columns results of `depth`; latent: the last 64 columns are the tail; latents: they
@@ -195,6 +198,12 @@ TEST_P(ProductSchedules, GiveTheReferenceUnderEverySeed) {
   for (const Launch &launch : step.plan.launches)
     hasProduct |= step.schedules[launch.kernel] == "product";
   ASSERT_EQ(hasProduct, !GetParam().isSimple);
+  if (GetParam().isJoint()) {
+    ASSERT_EQ(step.plan.launches.size(), 2u) << "one product, and a kernel of its rows";
+    EXPECT_TRUE(GetParam().tokens <= 64 || GetParam().depth < 512 ||
+                llvm::StringRef(step.plan.launches[0].kernel).contains("_parts_"))
+        << step.plan.launches[0].kernel;
+  }
   std::vector<double> expected = step.computeReference();
   std::optional<Buffers> buffers =
       runUnderEverySeed(step.plan, *step.module, {"output", "tail", "again"});
@@ -241,7 +250,8 @@ const ProductCase kCases[] = {
     {"plain_333", "plain", 333, 1, 64, 512},
     {"joined_5", "joined", 5, 1, 192, 512}, // one product with three weights
     {"joined_100", "joined", 100, 1, 192, 512},
-    {"joined_140", "joined", 140, 1, 192, 256}, // three products
+    {"joined_140", "joined", 140, 1, 192, 256},
+    {"joined_200", "joined", 200, 1, 192, 512}, // in parts, too
     {"latent_1", "latent", 1, 1, 576, 512},
     {"latent_20", "latent", 20, 1, 320, 768},
     {"latent_130", "latent", 130, 1, 320, 256},
@@ -250,9 +260,9 @@ const ProductCase kCases[] = {
 
 /// Two latents, each with a norm of its own, by one product with two weights.
 const ProductCase kLatents[] = {
-    {"latents_5", "latents", 5, 1, 192, 512},      {"latents_40", "latents", 40, 1, 192, 512},
-    {"latents_100", "latents", 100, 1, 192, 512},  {"latents_140", "latents", 140, 1, 192, 256},
-    {"latents_uneven", "latents", 7, 1, 160, 256},
+    {"latents_5", "latents", 5, 1, 192, 512},     {"latents_40", "latents", 40, 1, 192, 512},
+    {"latents_100", "latents", 100, 1, 192, 512}, {"latents_140", "latents", 140, 1, 192, 256},
+    {"latents_200", "latents", 200, 1, 192, 512}, {"latents_uneven", "latents", 7, 1, 160, 256},
 };
 
 INSTANTIATE_TEST_SUITE_P(V4_01, ProductSchedules, ::testing::ValuesIn(kLatents),

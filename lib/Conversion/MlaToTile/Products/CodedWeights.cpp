@@ -256,10 +256,10 @@ static void writeValues(KernelBuilder &b, ValueRange args, const CodeScales &sca
                 b.view(args[2], b.fixed(0), sizes, strides), at);
 }
 
-Product mlac::mla_to_tile::dequantiseWeights(StepLowering &step, const Product &product) {
-  const CodeScales &scales = *product.rhs.scales;
+/// The weights with values in a workspace for codes.
+static Matrices dequantise(StepLowering &step, const Matrices &weights, Type element) {
+  const CodeScales &scales = *weights.scales;
   auto size = [&](int64_t value) -> OpFoldResult { return step.plan().getIndexAttr(value); };
-  Type element = cast<MemRefType>(product.lhs.buffer.getType()).getElementType();
   TensorRef values = step.workspace({size(scales.matrixRows), size(scales.matrixColumns)}, element);
   std::string name =
       llvm::formatv("dequantise_{0}x{1}", scales.matrixRows, scales.matrixColumns).str();
@@ -267,10 +267,19 @@ Product mlac::mla_to_tile::dequantiseWeights(StepLowering &step, const Product &
       name,
       {step.constant(llvm::divideCeil(scales.matrixRows, kTileColumns)),
        step.constant(llvm::divideCeil(scales.matrixColumns, kCodedDepth)), step.constant(1)},
-      {product.rhs.buffer, scales.buffer, values.buffer},
+      {weights.buffer, scales.buffer, values.buffer},
       [&](KernelBuilder &b, ValueRange args) { writeValues(b, args, scales); }, step.chained());
+  Matrices plain = weights;
+  plain.buffer = values.buffer;
+  plain.scales.reset();
+  return plain;
+}
+
+Product mlac::mla_to_tile::dequantiseWeights(StepLowering &step, const Product &product) {
+  Type element = cast<MemRefType>(product.lhs.buffer.getType()).getElementType();
   Product plain = product;
-  plain.rhs.buffer = values.buffer;
-  plain.rhs.scales.reset();
+  plain.rhs = dequantise(step, product.rhs, element);
+  for (Product::Others &others : plain.others)
+    others.rhs = dequantise(step, others.rhs, element);
   return plain;
 }

@@ -103,7 +103,8 @@ private:
   bool weightsAreRows;
 };
 
-/// The product with values in the activations' type, which a kernel writes to a workspace.
+/// The product with values in the activations' type, which a kernel for each weight writes to a
+/// workspace.
 Product dequantiseWeights(StepLowering &step, const Product &product);
 
 } // namespace mlac::mla_to_tile

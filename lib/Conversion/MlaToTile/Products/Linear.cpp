@@ -114,6 +114,8 @@ struct Latent {
   bool canHoldRows(const TileShapes &shapes) const;
   std::string describeRow() const;
   void emitWhole(StepLowering &step, int64_t moreThan) const;
+  /// What becomes of the product's rows.
+  void emitRows(StepLowering &step) const;
 };
 } // namespace
 
@@ -140,6 +142,10 @@ std::string Latent::describeRow() const {
 
 void Latent::emitWhole(StepLowering &step, int64_t moreThan) const {
   emitProduct(step, product, moreThan);
+  emitRows(step);
+}
+
+void Latent::emitRows(StepLowering &step) const {
   if (!norm)
     return;
   TensorRef head = raw;
@@ -246,28 +252,52 @@ static std::optional<Product> joinAll(ArrayRef<Latent> latents) {
   return joint;
 }
 
-/// Parts of the depth of few rows, summed by the kernel that normalises them; many rows as if the
-/// projections stood alone.
+/// All projections' rows by one kernel.
+static void emitJointRows(StepLowering &step, ArrayRef<Latent> latents, const Product &joint,
+                          RowSource source) {
+  SmallVector<LatentRows, 0> rows;
+  for (const Latent &latent : latents) {
+    rows.push_back(latent.rowsOf(source));
+    source.rows.offset += latent.product.columns;
+  }
+  emitLatentRows(step, joint.rows, rows);
+}
+
+/// More than `moreThan` rows, as one product.
+static void emitMany(StepLowering &step, ArrayRef<Latent> latents, const Product &joint,
+                     int64_t moreThan) {
+  bool isAlone = latents.size() == 1;
+  TensorRef raw = latents.front().raw;
+  if (!isAlone)
+    raw = step.workspace({raw.sizes[0], step.plan().getIndexAttr(joint.columns)}, raw.element());
+  Product product = joint;
+  product.out = tokenRows(raw);
+  auto read = [&](const PartialSums *sums) {
+    if (sums)
+      return emitJointRows(step, latents, joint, {sums->sums, sums->count, joint.columns});
+    if (isAlone) // what is behind the norm stays where it is
+      return latents.front().emitRows(step);
+    emitJointRows(step, latents, joint, {raw});
+  };
+  emitReadProduct(step, product, moreThan, read, [&](int64_t few) {
+    for (const Latent &latent : latents) // as if the projections stood alone
+      latent.emitWhole(step, few);
+  });
+}
+
+/// One product, in parts of its depth where its rows are few, which the kernel that normalises them
+/// adds up.
 static void emitSummed(StepLowering &step, ArrayRef<Latent> latents, const Product &joint,
                        int64_t parts) {
   auto shapes = step.shapes.getSwapped();
   int64_t limit = shapes.back().rows, few = shapes.drop_back().back().rows;
   using Emit = void (*)(StepLowering &, const Product &, const PartialSums &);
   auto emitParts = [&](Emit emit, int64_t count, int64_t mostRows) {
-    PartialSums sums = makePartialSums(step, joint, count, mostRows);
+    PartialSums sums = makePartialSums(step, joint, count, step.plan().getIndexAttr(mostRows));
     emit(step, joint, sums);
-    RowSource source{sums.sums, count, joint.columns};
-    SmallVector<LatentRows, 0> rows;
-    for (const Latent &latent : latents) {
-      rows.push_back(latent.rowsOf(source));
-      source.rows.offset += latent.product.columns;
-    }
-    emitLatentRows(step, joint.rows, rows);
+    emitJointRows(step, latents, joint, {sums.sums, count, joint.columns});
   };
-  auto emitWhole = [&] {
-    for (const Latent &latent : latents)
-      latent.emitWhole(step, limit);
-  };
+  auto emitWhole = [&] { emitMany(step, latents, joint, limit); };
   int64_t ofMany = findPartsOfMany(step, joint);
   if (ofMany == 0)
     return step.versionByRows(

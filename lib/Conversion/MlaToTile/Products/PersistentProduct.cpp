@@ -18,6 +18,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <limits>
+#include <numeric>
 
 using namespace mlir;
 using namespace mlac;
@@ -63,11 +64,8 @@ SmallVector<Value> PersistentKernel::accumulate(KernelBuilder &b, ValueRange arg
     scales.emplace(b, p, args.take_back(getScaleBuffers(p).size()), args[3], tile.batch,
                    /*weightsAreRows=*/false);
   SmallVector<Value> zeros(products, b.constant({kRowsOfProduct, shape.columns}, 0));
-  int64_t width = p.depth / shape.depthParts;
-  Value from = b.mul(tile.depthPart, width);
   SmallVector<Value> totals =
-      b.forBlocks(width, shape.depth, zeros, [&](Value block, ValueRange sums) {
-        Value k = shape.depthParts == 1 ? block : b.add(from, block);
+      forDepth(b, tile, zeros, [&](Value k, ValueRange sums) {
         Value at = b.add(tokens.column, k);
         SmallVector<Value> rows, x, next;
         for (int64_t index = 0; index < products; ++index) {
@@ -95,10 +93,7 @@ SmallVector<Value> PersistentKernel::accumulate(KernelBuilder &b, ValueRange arg
 void PersistentKernel::writeTile(KernelBuilder &b, ValueRange args, const Tile &tile) {
   OpFoldResult rows = args[3];
   ProductViews::Place tokens = views.placeTokens(b, args[0], p.lhs, rows, p.depth, tile.batch);
-  ProductViews::Place out = views.placeTokens(b, args[2], p.out, rows, p.columns, tile.batch);
-  if (shape.depthParts != 1)
-    out.view = b.view(args[2], b.extent(b.mul(tile.depthPart, p.out.batchStride), p.out.offset),
-                      {rows, b.fixed(p.columns)}, {b.fixed(p.out.rowStride), b.fixed(1)});
+  ProductViews::Place out = placeOut(b, args, tile);
   SmallVector<Value> sums = accumulate(b, args, tokens, tile);
   for (auto [index, sum] : llvm::enumerate(sums)) {
     Value row = b.add(tile.row, static_cast<int64_t>(index) * kRowsOfProduct);
@@ -132,6 +127,8 @@ static constexpr int64_t kMostColumnsOfOneStep = 192;
 /// What costs depend on. A tile of codes has one scale of the weight for 128 of the depth.
 static ProductShape getShape(const Product &product, bool isTall = false) {
   ProductShape shape{product.columns, product.depth, product.batch};
+  for (const Product::Others &others : product.others)
+    shape.weightColumns = std::gcd(shape.weightColumns, others.from);
   if (product.bias && product.depth <= kProductDepth)
     shape.mostColumns = kMostColumnsOfOneStep;
   if (!product.lhs.scales)
@@ -206,16 +203,29 @@ bool mlac::mla_to_tile::emitPersistentProduct(StepLowering &step, const Product 
 // Ranges of rows
 //===----------------------------------------------------------------------===//
 
-std::optional<ProductRanges> mlac::mla_to_tile::findProductRanges(StepLowering &step,
-                                                                  const Product &product) {
-  bool mayCut = product.batch == 1 && !product.bias && canSumParts(step, product.columns);
+/// None where the target or the operands do not suit the tiles.
+static std::optional<ProductRanges> findRanges(StepLowering &step, const Product &product,
+                                               const ProductShape &shape, bool mayCut) {
   if (!step.shapes.isProductPersistent)
     return std::nullopt;
-  ProductRanges ranges = chooseProductRanges(getShape(product), mayCut, step.machine);
+  ProductRanges ranges = chooseProductRanges(shape, mayCut, step.machine);
   for (const RangeTiles &tiles : ranges.tiles)
     if (!takesTiles(step, product, tiles.columns))
       return std::nullopt;
   return ranges;
+}
+
+std::optional<ProductRanges> mlac::mla_to_tile::findProductRanges(StepLowering &step,
+                                                                  const Product &product) {
+  bool mayCut = product.batch == 1 && !product.bias && canSumParts(step, product.columns);
+  return findRanges(step, product, getShape(product), mayCut);
+}
+
+std::optional<ProductRanges> mlac::mla_to_tile::findReadRanges(StepLowering &step,
+                                                               const Product &product) {
+  ProductShape shape = getShape(product, takesTallTiles(product));
+  shape.isRead = true;
+  return findRanges(step, product, shape, /*mayCut=*/true);
 }
 
 /// One kernel; of parts, the sums of which `product` has as its result.
@@ -231,12 +241,6 @@ static void launchParts(StepLowering &step, const Product &product, const RangeT
   Product partial = product;
   partial.out = to.matrices(product.columns);
   launchTiles(step, partial, tiles);
-}
-
-/// No tile has columns of two weights.
-static bool keepsWeightsApart(const Product &product, int64_t columns) {
-  return llvm::all_of(product.others,
-                      [&](const Product::Others &others) { return others.from % columns == 0; });
 }
 
 /// The fastest tiles of 65 to 128 rows in parts, whose sums the kernel behind reads; in so many
@@ -255,7 +259,7 @@ static RangeTiles choosePartTiles(StepLowering &step, const Product &product, in
   for (int64_t parts = given ? given : 2; parts <= (given ? given : step.machine.tuning.depthParts);
        ++parts)
     for (int64_t columns : {64, 128, 192, 256})
-      if (product.depth % (parts * kProductDepth) == 0 && keepsWeightsApart(product, columns) &&
+      if (product.depth % (parts * kProductDepth) == 0 && getShape(product).takesTiles(columns) &&
           takesTiles(step, product, columns))
         for (int64_t rows : {kRowsOfProduct, kProductTileRows})
           offer({rows, columns, /*tailColumns=*/0, parts});
@@ -275,21 +279,42 @@ void mlac::mla_to_tile::emitPartialSumsOfMany(StepLowering &step, const Product 
 static void launchRange(StepLowering &step, const Product &product, const RangeTiles &tiles) {
   if (tiles.parts == 1)
     return launchTiles(step, product, tiles);
-  PartialSums sums = makePartialSums(step, product, tiles.parts, kProductTileRows);
+  PartialSums sums =
+      makePartialSums(step, product, tiles.parts, step.plan().getIndexAttr(kProductTileRows));
   launchParts(step, product, tiles, sums);
   emitSumParts(step, product, sums);
 }
 
+/// Tiles for many rows, or those of their tail, whose kernel can take all tiles of other ranges if
+/// none of them has no columns; false if `tiles` are neither.
+static bool launchMany(StepLowering &step, const Product &product, const ProductRanges &ranges,
+                       const RangeTiles &tiles) {
+  const RangeTiles &many = ranges.tiles.front();
+  bool isTail = many.tailColumns != 0 && product.columns % many.columns == 0 &&
+                tiles == RangeTiles{many.rows, many.tailColumns};
+  if (tiles != many && !isTail)
+    return false;
+  launchTurns(step, product, {many.columns, many.tailColumns, many.rows},
+              /*onlyTail=*/tiles != many);
+  return true;
+}
+
 void mlac::mla_to_tile::emitProductRanges(StepLowering &step, const Product &product,
                                           const ProductRanges &ranges, int64_t moreThan) {
-  const RangeTiles &many = ranges.tiles.front();
   emitRanges(step, product.rows, ranges, moreThan, [&](const RangeTiles &tiles) {
-    // The tail's kernel of many rows can take all tiles of other ranges.
-    bool isTail = many.tailColumns != 0 && tiles == RangeTiles{kProductTileRows, many.tailColumns};
-    if (tiles != many && !isTail)
-      return launchRange(step, product, tiles);
-    launchTurns(step, product, {many.columns, many.tailColumns}, /*onlyTail=*/tiles != many);
+    if (!launchMany(step, product, ranges, tiles))
+      launchRange(step, product, tiles);
   });
+}
+
+void mlac::mla_to_tile::emitReadRanges(StepLowering &step, const Product &product,
+                                       const ProductRanges &ranges, int64_t moreThan,
+                                       llvm::function_ref<void(const PartialSums *)> read) {
+  auto launch = [&](const Product &of, const RangeTiles &tiles) {
+    if (tiles.parts != 1 || !launchMany(step, of, ranges, tiles))
+      launchTiles(step, of, tiles);
+  };
+  emitRangesInParts(step, product, ranges, moreThan, launch, read);
 }
 
 //===----------------------------------------------------------------------===//

@@ -49,6 +49,12 @@ std::optional<ProductRanges> findProductRanges(StepLowering &step, const Product
 void emitProductRanges(StepLowering &step, const Product &product, const ProductRanges &ranges,
                        int64_t moreThan);
 
+/// The same of a product whose rows a kernel reads (emitReadProduct), so that more than 128 rows
+/// may be in parts of the depth, too.
+std::optional<ProductRanges> findReadRanges(StepLowering &step, const Product &product);
+void emitReadRanges(StepLowering &step, const Product &product, const ProductRanges &ranges,
+                    int64_t moreThan, llvm::function_ref<void(const PartialSums *)> read);
+
 /// The product of codes and codes of 65 to 128 rows, in `parts` of its depth: one tile of rows, in
 /// which a thread has the scales of two. Columns first it would have those of 32, and take 66 us
 /// for 58 (7168 x 16384, one H100).

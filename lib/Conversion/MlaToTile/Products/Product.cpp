@@ -343,6 +343,19 @@ void mlac::mla_to_tile::emitProduct(StepLowering &step, const Product &product, 
       [&] { many.launch(step); });
 }
 
+void mlac::mla_to_tile::emitReadProduct(StepLowering &step, const Product &product,
+                                        int64_t moreThan,
+                                        llvm::function_ref<void(const PartialSums *)> read,
+                                        llvm::function_ref<void(int64_t)> otherwise) {
+  if (product.rhs.scales && !product.lhs.scales)
+    return emitReadTurned(step, product, moreThan, read, [&](int64_t few) {
+      emitReadProduct(step, dequantiseWeights(step, product), few, read, otherwise);
+    });
+  if (std::optional<ProductRanges> ranges = findReadRanges(step, product))
+    return emitReadRanges(step, product, *ranges, moreThan, read);
+  otherwise(moreThan);
+}
+
 std::optional<Product> mlac::mla_to_tile::joinProducts(const Product &first,
                                                        const Product &second) {
   bool suits = first.columns % SwappedTile::kColumns == 0 && first.depth == second.depth &&
@@ -367,10 +380,9 @@ bool mlac::mla_to_tile::canSumDepth(StepLowering &step, const Product &product, 
 }
 
 PartialSums mlac::mla_to_tile::makePartialSums(StepLowering &step, const Product &product,
-                                               int64_t parts, int64_t limit) {
-  auto size = [&](int64_t value) -> OpFoldResult { return step.plan().getIndexAttr(value); };
-  return {step.workspace({size(limit), size(parts * product.columns)}, step.plan().getF32Type()),
-          parts};
+                                               int64_t parts, OpFoldResult limit) {
+  OpFoldResult width = step.plan().getIndexAttr(parts * product.columns);
+  return {step.workspace({limit, width}, step.plan().getF32Type()), parts};
 }
 
 void mlac::mla_to_tile::emitPartialSums(StepLowering &step, const Product &product,

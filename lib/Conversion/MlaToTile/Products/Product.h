@@ -66,12 +66,19 @@ struct PartialSums {
 
 /// Memory for parts of `product`, of at most `limit` rows.
 PartialSums makePartialSums(StepLowering &step, const Product &product, int64_t parts,
-                            int64_t limit);
+                            mlir::OpFoldResult limit);
 
 /// Whether there is a kernel that adds up parts of rows of so many columns; the kernel,
 /// which writes the result of `product`.
 bool canSumParts(StepLowering &step, int64_t columns);
 void emitSumParts(StepLowering &step, const Product &product, const PartialSums &sums);
+
+/// The product of more than `moreThan` rows, which a kernel reads that `read` launches: given sums
+/// of parts of the depth, or none where the product's result is whole. `otherwise`, for more rows
+/// than it is given, where the target or the operands do not suit such a product.
+void emitReadProduct(StepLowering &step, const Product &product, int64_t moreThan,
+                     llvm::function_ref<void(const PartialSums *)> read,
+                     llvm::function_ref<void(int64_t moreThan)> otherwise);
 
 /// Both products of the same rows as one, the columns of `second` behind those of `first`, which
 /// may be joined already; none where they do not suit.

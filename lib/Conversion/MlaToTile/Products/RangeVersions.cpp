@@ -65,3 +65,32 @@ void mlac::mla_to_tile::emitRanges(StepLowering &step, Value rows, const Product
   ProductRanges ranges = dropRanges(all, moreThan);
   emitFrom(step, ranges, chooseTiles(step, rows, ranges), /*number=*/0, launch);
 }
+
+/// As many of `rows` as are in parts: a plan's memory is for all of its versions.
+static OpFoldResult findMostCutRows(StepLowering &step, Value rows, const ProductRanges &ranges) {
+  int64_t most = 0;
+  for (const ProductRanges::Range &range : ranges.ranges)
+    if (ranges.tiles[range.number].parts != 1)
+      most = range.mostRows;
+  return step.plan().createOrFold<arith::MinSIOp>(rows.getLoc(), rows, step.constant(most));
+}
+
+void mlac::mla_to_tile::emitRangesInParts(
+    StepLowering &step, const Product &product, const ProductRanges &ranges, int64_t moreThan,
+    llvm::function_ref<void(const Product &, const RangeTiles &)> launch,
+    llvm::function_ref<void(const PartialSums *)> read) {
+  emitRanges(step, product.rows, ranges, moreThan, [&](const RangeTiles &tiles) {
+    if (tiles.parts == 1) {
+      launch(product, tiles);
+      if (read)
+        read(nullptr);
+      return;
+    }
+    PartialSums sums =
+        makePartialSums(step, product, tiles.parts, findMostCutRows(step, product.rows, ranges));
+    Product partial = product;
+    partial.out = sums.matrices(product.columns);
+    launch(partial, tiles);
+    read(&sums);
+  });
+}

@@ -9,7 +9,7 @@
 #ifndef MLAC_LIB_CONVERSION_MLATOTILE_PRODUCTS_RANGEVERSIONS_H
 #define MLAC_LIB_CONVERSION_MLATOTILE_PRODUCTS_RANGEVERSIONS_H
 
-#include "Plan/StepLowering.h"
+#include "Products/Product.h"
 
 #include "mla/Analysis/ProductRanges.h"
 
@@ -19,6 +19,13 @@ namespace mlac::mla_to_tile {
 /// the step has taken care of so many rows already.
 void emitRanges(StepLowering &step, mlir::Value rows, const ProductRanges &ranges, int64_t moreThan,
                 llvm::function_ref<void(const RangeTiles &)> launch);
+
+/// The same of a product, whose tiles may be of parts of the depth: `launch` launches one in tiles,
+/// `read`, if it is given, what reads the product: parts' sums, or, without any, its result.
+void emitRangesInParts(StepLowering &step, const Product &product, const ProductRanges &ranges,
+                       int64_t moreThan,
+                       llvm::function_ref<void(const Product &, const RangeTiles &)> launch,
+                       llvm::function_ref<void(const PartialSums *)> read);
 
 } // namespace mlac::mla_to_tile
 

@@ -58,6 +58,25 @@ TiledProduct::Tile TiledProduct::find(KernelBuilder &b, Value number, Value rows
   return tile;
 }
 
+ProductViews::Place TiledProduct::placeOut(KernelBuilder &b, ValueRange args, const Tile &tile) {
+  OpFoldResult rows = args[3];
+  ProductViews::Place out = views.placeTokens(b, args[2], p.out, rows, p.columns, tile.batch);
+  if (shape.depthParts != 1)
+    out.view = b.view(args[2], b.extent(b.mul(tile.depthPart, p.out.batchStride), p.out.offset),
+                      {rows, b.fixed(p.columns)}, {b.fixed(p.out.rowStride), b.fixed(1)});
+  return out;
+}
+
+SmallVector<Value>
+TiledProduct::forDepth(KernelBuilder &b, const Tile &tile, ValueRange init,
+                       llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+  int64_t width = p.depth / shape.depthParts;
+  Value from = b.mul(tile.depthPart, width);
+  return b.forBlocks(width, shape.depth, init, [&](Value block, ValueRange carried) {
+    return body(shape.depthParts == 1 ? block : b.add(from, block), carried);
+  });
+}
+
 void TiledProduct::write(KernelBuilder &b, ValueRange args) {
   if (isInvariant) {
     markInvariant(args[1]);

@@ -47,6 +47,12 @@ protected:
     mlir::Value row, column, batch, depthPart;
   };
   virtual void writeTile(KernelBuilder &b, mlir::ValueRange args, const Tile &tile) = 0;
+  /// Where the tile's results go: those of parts of the depth side by side.
+  ProductViews::Place placeOut(KernelBuilder &b, mlir::ValueRange args, const Tile &tile);
+  /// `body` for each block of the depth, or of the tile's part of it.
+  mlir::SmallVector<mlir::Value> forDepth(
+      KernelBuilder &b, const Tile &tile, mlir::ValueRange init,
+      llvm::function_ref<mlir::SmallVector<mlir::Value>(mlir::Value k, mlir::ValueRange)> body);
   /// Behind the others: bias, the weights of other columns, scales.
   mlir::ValueRange otherWeights(mlir::ValueRange args) const {
     return args.slice(p.bias ? 8 : 7, p.others.size());

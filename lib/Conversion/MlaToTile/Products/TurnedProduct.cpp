@@ -21,9 +21,8 @@ using namespace mlac::mla_to_tile;
 namespace {
 class TurnedKernel : public TiledProduct {
 public:
-  TurnedKernel(const StepLowering &step, const Product &product, int64_t tokens)
-      : TiledProduct(step, product,
-                     {tokens, kTurnedColumns, kTurnedColumns, /*depthParts=*/1, kCodedDepth}) {}
+  TurnedKernel(const StepLowering &step, const Product &product, int64_t tokens, int64_t parts = 1)
+      : TiledProduct(step, product, {tokens, kTurnedColumns, kTurnedColumns, parts, kCodedDepth}) {}
 
 private:
   static constexpr int64_t kProducts = kTurnedColumns / kRowsOfProduct;
@@ -40,7 +39,7 @@ private:
 void TurnedKernel::writeTile(KernelBuilder &b, ValueRange args, const Tile &tile) {
   OpFoldResult rows = args[3];
   ProductViews::Place tokens = views.placeTokens(b, args[0], p.lhs, rows, p.depth, tile.batch);
-  ProductViews::Place out = views.placeTokens(b, args[2], p.out, rows, p.columns, tile.batch);
+  ProductViews::Place out = placeOut(b, args, tile);
   WeightTiles weights(b, p, args[1], otherWeights(args), tile.batch);
   ScaleTiles scales(b, p, args.take_back(getScaleBuffers(p).size()), rows, tile.batch,
                     /*weightsAreRows=*/true);
@@ -49,7 +48,7 @@ void TurnedKernel::writeTile(KernelBuilder &b, ValueRange args, const Tile &tile
   for (int64_t number = 0; number < kProducts; ++number)
     columns.push_back(b.add(tile.column, number * kRowsOfProduct));
   SmallVector<Value> zeros(kProducts, b.constant({kRowsOfProduct, shape.rows}, 0));
-  SmallVector<Value> sums = b.forBlocks(p.depth, shape.depth, zeros, [&](Value k, ValueRange sums) {
+  SmallVector<Value> sums = forDepth(b, tile, zeros, [&](Value k, ValueRange sums) {
     Value x = b.load(tokens.view, {tile.row, b.add(tokens.column, k)}, {shape.rows, shape.depth});
     SmallVector<Value> next;
     for (auto [column, sum] : llvm::zip_equal(columns, sums)) {
@@ -75,25 +74,38 @@ void TurnedKernel::writeTile(KernelBuilder &b, ValueRange args, const Tile &tile
   }
 }
 
-void mlac::mla_to_tile::emitTurnedProduct(StepLowering &step, const Product &product,
-                                          int64_t moreThan,
-                                          llvm::function_ref<void(int64_t)> otherwise) {
+/// `read`: launches what reads the product's rows, if another kernel does.
+static void emitTurned(StepLowering &step, const Product &product, int64_t moreThan,
+                       llvm::function_ref<void(const PartialSums *)> read,
+                       llvm::function_ref<void(int64_t)> otherwise) {
   if (!step.shapes.isProductPersistent || !canTurnCodes(product) ||
       !TurnedKernel(step, product, kLeastTurnedRows).fits())
     return otherwise(moreThan);
   ProductShape shape{product.columns, product.depth, product.batch, ProductOperands::CodedWeights};
+  shape.isRead = static_cast<bool>(read);
   ProductRanges ranges = chooseTurnedRanges(shape, step.machine);
-  auto emitTurned = [&] {
-    emitRanges(step, product.rows, ranges, moreThan, [&](const RangeTiles &tiles) {
-      TurnedKernel kernel(step, product, tiles.rows);
-      kernel.launch(step, step.constant(0),
-                    step.multiply(step.ceilDiv(product.rows, tiles.rows), kernel.countTiles()));
-    });
+  auto launch = [&](const Product &of, const RangeTiles &tiles) {
+    TurnedKernel kernel(step, of, tiles.rows, tiles.parts);
+    kernel.launch(step, step.constant(0),
+                  step.multiply(step.ceilDiv(of.rows, tiles.rows), kernel.countTiles()));
   };
+  auto emitAll = [&] { emitRangesInParts(step, product, ranges, moreThan, launch, read); };
   int64_t most = findMostTurnedRows(shape, ranges, step.machine);
   if (most == std::numeric_limits<int64_t>::max())
-    return emitTurned();
+    return emitAll();
   if (most <= moreThan)
     return otherwise(moreThan);
-  step.versionByRows(product.rows, most, emitTurned, [&] { otherwise(most); });
+  step.versionByRows(product.rows, most, emitAll, [&] { otherwise(most); });
+}
+
+void mlac::mla_to_tile::emitTurnedProduct(StepLowering &step, const Product &product,
+                                          int64_t moreThan,
+                                          llvm::function_ref<void(int64_t)> otherwise) {
+  emitTurned(step, product, moreThan, /*read=*/nullptr, otherwise);
+}
+
+void mlac::mla_to_tile::emitReadTurned(StepLowering &step, const Product &product, int64_t moreThan,
+                                       llvm::function_ref<void(const PartialSums *)> read,
+                                       llvm::function_ref<void(int64_t)> otherwise) {
+  emitTurned(step, product, moreThan, read, otherwise);
 }
