@@ -95,6 +95,31 @@ func.func @both(%x: tensor<?x512xbf16> {mla.input = "x"},
   return %y, %new : tensor<?x128xbf16>, !cache
 }
 
+// Where only tiles of 64 columns end with the first weight, very many rows, whose tiles are wider,
+// are two products.
+
+// CHECK-LABEL: tile.plan @narrow
+// CHECK: tile.launch @linear_448x512_rows_16
+// CHECK: tile.launch @sum_rms_norm_320_sum_rms_norm_128 grid(%{{.*}}, %c2{{.*}}, %c1{{.*}}) dependent
+// CHECK: arith.cmpi sle, %{{.*}}, %c1024
+// CHECK: tile.launch @linear_448x512_tile_128x64
+// CHECK-NOT: tile.launch @linear_448x512_tile_128x128
+// CHECK: tile.launch @linear_320x512_tile_128x192
+// CHECK: tile.launch @rms_norm_row_320
+// CHECK: tile.launch @linear_128x512_tile_128x128
+// CHECK: tile.launch @rms_norm_row_128
+// CHECK: tile.return
+func.func @narrow(%x: tensor<?x512xbf16> {mla.input = "x"},
+                  %v: tensor<320x512xbf16> {mla.weight = "v"}, %h: tensor<320xbf16> {mla.weight = "h"},
+                  %w: tensor<128x512xbf16> {mla.weight = "w"}, %g: tensor<128xbf16> {mla.weight = "g"})
+    -> (tensor<?x320xbf16> {mla.output = "a"}, tensor<?x128xbf16> {mla.output = "b"}) {
+  %y = mla.latent_project %x, %v, %h eps 1.0e-6
+      : tensor<?x512xbf16>, tensor<320x512xbf16>, tensor<320xbf16> -> tensor<?x320xbf16>
+  %z = mla.latent_project %x, %w, %g eps 1.0e-6
+      : tensor<?x512xbf16>, tensor<128x512xbf16>, tensor<128xbf16> -> tensor<?x128xbf16>
+  return %y, %z : tensor<?x320xbf16>, tensor<?x128xbf16>
+}
+
 // Tiles of 64 columns would have rows of both weights: two products.
 
 // CHECK-LABEL: tile.plan @uneven

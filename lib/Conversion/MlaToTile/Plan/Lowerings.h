@@ -19,11 +19,13 @@
 
 namespace mlac::mla_to_tile {
 
-// Linear.cpp
-mlir::LogicalResult lower(StepLowering &step, mlir::mla::ProjectOp op);
+// Latents.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::LatentProjectOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::LatentAppendOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::SumPartsOp op);
+
+// Linear.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::ProjectOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::HeadProjectOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::FoldQueryOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::FoldOutputOp op);

@@ -250,7 +250,7 @@ static void writeValues(KernelBuilder &b, ValueRange args, const CodeScales &sca
                                strides = {b.fixed(scales.matrixColumns), b.fixed(1)};
   SmallVector<Value, 2> at = {b.mul(b.programId(0), shape[0]), b.mul(b.programId(1), shape[1])};
   Value codes = b.loadWide(b.view(args[0], b.fixed(0), sizes, strides), at, shape);
-  Product whole{.lhs = {}, .rhs = {args[0], 0, 0, scales.matrixColumns, 1, scales}};
+  Product whole{.lhs = {}, .rhs = {args[0], 0, 0, scales.matrixColumns, 1, scales}, .rows = {}};
   ScaleTiles tiles(b, whole, args[1], /*tokens=*/{}, b.index(0), /*weightsAreRows=*/true);
   b.storeNarrow(b.mulf(codes, tiles.tile(b, at[0], at[1], codes)),
                 b.view(args[2], b.fixed(0), sizes, strides), at);

@@ -221,11 +221,20 @@ std::optional<ProductRanges> mlac::mla_to_tile::findProductRanges(StepLowering &
   return findRanges(step, product, getShape(product), mayCut);
 }
 
-std::optional<ProductRanges> mlac::mla_to_tile::findReadRanges(StepLowering &step,
-                                                               const Product &product) {
+static ProductShape getReadShape(const Product &product) {
   ProductShape shape = getShape(product, takesTallTiles(product));
   shape.isRead = true;
-  return findRanges(step, product, shape, /*mayCut=*/true);
+  return shape;
+}
+
+std::optional<ProductRanges> mlac::mla_to_tile::findReadRanges(StepLowering &step,
+                                                               const Product &product) {
+  return findRanges(step, product, getReadShape(product), /*mayCut=*/true);
+}
+
+double mlac::mla_to_tile::predictReadRanges(StepLowering &step, const Product &product,
+                                            const ProductRanges &ranges, int64_t rows) {
+  return predictRangeMicroseconds(getReadShape(product), rows, ranges.find(rows), step.machine);
 }
 
 /// One kernel; of parts, the sums of which `product` has as its result.

@@ -55,6 +55,10 @@ std::optional<ProductRanges> findReadRanges(StepLowering &step, const Product &p
 void emitReadRanges(StepLowering &step, const Product &product, const ProductRanges &ranges,
                     int64_t moreThan, llvm::function_ref<void(const PartialSums *)> read);
 
+/// Microseconds of so many rows in these tiles.
+double predictReadRanges(StepLowering &step, const Product &product, const ProductRanges &ranges,
+                         int64_t rows);
+
 /// The product of codes and codes of 65 to 128 rows, in `parts` of its depth: one tile of rows, in
 /// which a thread has the scales of two. Columns first it would have those of 32, and take 66 us
 /// for 58 (7168 x 16384, one H100).

@@ -343,19 +343,6 @@ void mlac::mla_to_tile::emitProduct(StepLowering &step, const Product &product, 
       [&] { many.launch(step); });
 }
 
-void mlac::mla_to_tile::emitReadProduct(StepLowering &step, const Product &product,
-                                        int64_t moreThan,
-                                        llvm::function_ref<void(const PartialSums *)> read,
-                                        llvm::function_ref<void(int64_t)> otherwise) {
-  if (product.rhs.scales && !product.lhs.scales)
-    return emitReadTurned(step, product, moreThan, read, [&](int64_t few) {
-      emitReadProduct(step, dequantiseWeights(step, product), few, read, otherwise);
-    });
-  if (std::optional<ProductRanges> ranges = findReadRanges(step, product))
-    return emitReadRanges(step, product, *ranges, moreThan, read);
-  otherwise(moreThan);
-}
-
 std::optional<Product> mlac::mla_to_tile::joinProducts(const Product &first,
                                                        const Product &second) {
   bool suits = first.columns % SwappedTile::kColumns == 0 && first.depth == second.depth &&

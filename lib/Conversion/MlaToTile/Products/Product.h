@@ -73,13 +73,6 @@ PartialSums makePartialSums(StepLowering &step, const Product &product, int64_t 
 bool canSumParts(StepLowering &step, int64_t columns);
 void emitSumParts(StepLowering &step, const Product &product, const PartialSums &sums);
 
-/// The product of more than `moreThan` rows, which a kernel reads that `read` launches: given sums
-/// of parts of the depth, or none where the product's result is whole. `otherwise`, for more rows
-/// than it is given, where the target or the operands do not suit such a product.
-void emitReadProduct(StepLowering &step, const Product &product, int64_t moreThan,
-                     llvm::function_ref<void(const PartialSums *)> read,
-                     llvm::function_ref<void(int64_t moreThan)> otherwise);
-
 /// Both products of the same rows as one, the columns of `second` behind those of `first`, which
 /// may be joined already; none where they do not suit.
 std::optional<Product> joinProducts(const Product &first, const Product &second);

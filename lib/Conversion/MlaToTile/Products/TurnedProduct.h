@@ -29,7 +29,7 @@ namespace mlac::mla_to_tile {
 /// the target or the operands do not suit it.
 void emitTurnedProduct(StepLowering &step, const Product &product, int64_t moreThan,
                        llvm::function_ref<void(int64_t moreThan)> otherwise);
-/// The same of a product whose rows a kernel reads, which `read` launches (emitReadRanges).
+/// The same of a product whose rows a kernel reads, which `read` launches (PersistentProduct.h).
 void emitReadTurned(StepLowering &step, const Product &product, int64_t moreThan,
                     llvm::function_ref<void(const PartialSums *)> read,
                     llvm::function_ref<void(int64_t moreThan)> otherwise);
