@@ -48,10 +48,18 @@ struct JointLatents {
 };
 } // namespace
 
+/// f32 if that is the type of any projection's result, which is not rounded before.
+static Type findWidestElement(ArrayRef<Latent> latents) {
+  const auto *wide =
+      llvm::find_if(latents, [](const Latent &latent) { return latent.raw.element().isF32(); });
+  return (wide == latents.end() ? latents.front() : *wide).raw.element();
+}
+
 JointLatents::JointLatents(StepLowering &step, ArrayRef<Latent> latents)
     : latents(latents), product(*joinAll(latents)), raw(latents.front().raw) {
   if (latents.size() != 1)
-    raw = step.workspace({raw.sizes[0], step.plan().getIndexAttr(product.columns)}, raw.element());
+    raw = step.workspace({raw.sizes[0], step.plan().getIndexAttr(product.columns)},
+                         findWidestElement(latents));
   product.out = tokenRows(raw);
 }
 
@@ -79,7 +87,8 @@ static bool takesWideTiles(int64_t columns) {
                       [&](int64_t tileColumns) { return columns % tileColumns == 0; });
 }
 
-/// Projections, in order, that have such tiles together.
+/// Projections, in order, that have such tiles together, and that a kernel reads in any case: the
+/// results of those without a norm are where they belong if they stand alone.
 static SmallVector<ArrayRef<Latent>> groupByTiles(ArrayRef<Latent> latents) {
   SmallVector<ArrayRef<Latent>> groups;
   for (size_t first = 0; first < latents.size();) {
@@ -88,7 +97,8 @@ static SmallVector<ArrayRef<Latent>> groupByTiles(ArrayRef<Latent> latents) {
     do {
       columns += latents[end++].product.columns;
       weightColumns = std::gcd(weightColumns, columns);
-    } while (end < latents.size() && takesWideTiles(weightColumns));
+    } while (end < latents.size() && latents[first].norm && latents[end].norm &&
+             takesWideTiles(weightColumns));
     groups.push_back(latents.slice(first, end - first));
     first = end;
   }

@@ -888,14 +888,16 @@ def MlaSumParts : Pass<"mla-sum-parts", "::mlir::ModuleOp"> {
     of 64, nothing between them sees a cache, and the operands of all are known where the first
     stands. Those without a norm (`mla.project`: an indexer's keys and weights of heads) join where their columns are
     too few to keep the machine busy by themselves, however they are cut; the number of parts is then the one
-    whose turns of programs take the least of the depth (36 tiles on 132 multiprocessors: 7 and not 4). A projection is cut where a program of `target` can hold its rows, and by whole
+    whose turns of programs take the least of the depth (36 tiles on 132 multiprocessors: 7 and not 4). It is that
+    of at most 64 rows; more rows are one product, too, as far as that is fastest, in parts that the conversion
+    chooses for each range of rows. A projection is cut where a program of `target` can hold its rows, and by whole
     blocks of the depth (chooseDepthParts in ProductCost.h). Thresholds are those of the machine
     that the module's `mla.target` names, if it is one of the target's chip, else of the first
     known one of it. On a CPU, whose products read weights row by row, nothing is cut.
 
     Preconditions: none; behind mla-fuse-append. Guarantee: every latent projection that is
     cut stands in an `mla.sum_parts`. Numerics: the sum of parts is f32 and not rounded
-    before the norm; its order is fixed.
+    before the norm, the sum of a whole depth is rounded to the norm's type; the order of sums is fixed.
   }];
   let options = [
     Option<"target", "target", "::mlac::TileTarget", "::mlac::TileTarget::Cpu",
