@@ -57,9 +57,6 @@ static constexpr double kDequantisingShare = 0.8;
 static constexpr double kPromotionCycles = 620, kPromotionColumnCycles = 3;
 static constexpr double kTallPromotionShare = 0.83;
 
-/// Ranges end here: with more rows the tiles of many rows are within 5 % of the best of all
-/// (docs/lab/products.md).
-static constexpr int64_t kMostRows = 1024;
 /// A kernel is worth compiling, and its code loading, for so much of the time on the average over
 /// the ranges.
 static constexpr double kWorthwhile = 0.02;
@@ -174,7 +171,7 @@ struct Limit {
 /// A whole tile of 128 rows is a range of its own: it has no rows that do not exist.
 static llvm::SmallVector<Limit> getLimits() {
   llvm::SmallVector<Limit> limits = {{96, 80}, {kProductTileRows - 1, 112}};
-  for (int64_t rows = kProductTileRows; rows <= kMostRows; rows += 64)
+  for (int64_t rows = kProductTileRows; rows <= kMostRangeRows; rows += 64)
     limits.push_back({rows, rows});
   return limits;
 }

@@ -38,6 +38,10 @@ struct RangeTiles {
   bool operator!=(const RangeTiles &other) const { return !(*this == other); }
 };
 
+/// Ranges end here: with more rows the tiles of many rows are within 5 % of the best of all
+/// (docs/lab/products.md).
+inline constexpr int64_t kMostRangeRows = 1024;
+
 /// Microseconds of the product of `rows` rows in these tiles: turns of programs, each bound by
 /// tensor cores, copies out of L2 or the power limit, or reading operands from device memory.
 double predictRangeMicroseconds(const ProductShape &shape, int64_t rows, const RangeTiles &tiles,

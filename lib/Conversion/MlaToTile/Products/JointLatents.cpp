@@ -122,13 +122,14 @@ static int64_t findMostJointRows(StepLowering &step, const JointLatents &all,
   }
   double launches = 2 * static_cast<double>(groups.size() - 1) * step.machine.launchMicroseconds;
   int64_t most = 0;
-  for (const mlac::ProductRanges::Range &range : ranges->ranges) {
+  for (int64_t rows = 2 * mlac::kProductTileRows; rows <= mlac::kMostRangeRows;
+       rows += mlac::kProductTileRows) {
     double apart = launches;
     for (auto [group, own] : llvm::zip_equal(groups, others))
-      apart += predictReadRanges(step, group.product, own, range.mostRows);
-    if (predictReadRanges(step, all.product, *ranges, range.mostRows) > apart)
+      apart += predictReadRanges(step, group.product, own, rows);
+    if (predictReadRanges(step, all.product, *ranges, rows) > apart)
       break;
-    most = range.mostRows;
+    most = rows;
   }
   return most;
 }
