@@ -15,7 +15,7 @@ from ctypes import byref, c_char_p, c_float, c_int32, c_int64, c_uint64, c_void_
 from typing import Any
 
 from . import _arrays, _pools, _weights
-from ._checked import text
+from ._checked import integer, text
 from ._errors import InvalidArgument
 from ._handle import Handle, Unique, address_of
 from ._library import ALLOW_EXTRA_TENSORS, AllReduce, CachePart, CacheStats, EngineOptions
@@ -398,7 +398,11 @@ class Engine(Handle):
 
     def read_cache(self, slot: int, count: int, layer: int = 0, pool: int = 0) -> bytes:
         """The bytes of `count` rows from a slot on (tests)."""
-        rows = ctypes.create_string_buffer(count * self.pool_stats(pool)["row_bytes"])
+        stats = self.pool_stats(pool)
+        most = stats["num_pages"] * stats["page_size"]
+        if not 0 <= integer("count", count) <= most:  # before there is memory for them
+            raise InvalidArgument(f"count: expected 0 to {most}, the pool's rows, got {count}")
+        rows = ctypes.create_string_buffer(count * stats["row_bytes"])
         call("mla_cache_read", self._value, layer, pool, slot, count, rows)
         return rows.raw
 
