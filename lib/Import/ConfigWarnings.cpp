@@ -52,6 +52,29 @@ static bool isYarn(const ConfigReader &rope, const RopeParams &params) {
          rope.string(rope.find("rope_type") ? "rope_type" : "type") == "yarn";
 }
 
+/// Sequences that end before the model's positions do: vLLM's max_model_len is as long, and
+/// transformers 5.24, which says that the factor is another one, has no end.
+static std::optional<ConfigProblem> compareLengths(llvm::StringRef text, const ConfigReader &rope,
+                                                   const ModelConfig &config) {
+  constexpr llvm::StringLiteral kKey = "factor";
+  if (config.rope.kind != RopeKind::Yarn)
+    return std::nullopt;
+  int64_t length = computeRopeTable(config).length;
+  if (length >= config.maxPositionEmbeddings)
+    return std::nullopt;
+  // DeepSeek-V4's may have fields for layers with entries, which alone are stretched.
+  std::optional<ConfigReader> entries = config.sharedKeys ? rope.child("compress") : std::nullopt;
+  const ConfigReader &own = entries ? *entries : rope;
+  return ConfigProblem{
+      llvm::formatv("{0} = {1}: times original_max_position_embeddings = {2} it is {3} tokens, at "
+                    "which sequences end here and in vLLM, before max_position_embeddings = {4}; "
+                    "in transformers 5.24 they go on",
+                    own.name(kKey), ConfigReader::print(*own.find(kKey)),
+                    config.rope.originalMaxPositions, length, config.maxPositionEmbeddings)
+          .str(),
+      findMember(text, own.name(kKey))};
+}
+
 static ConfigProblem warnOfPairs(llvm::StringRef text, const ConfigReader &root,
                                  llvm::StringRef key, bool isOfHalvesThere,
                                  const ModelConfig &config) {
@@ -152,10 +175,6 @@ static std::optional<ConfigProblem> findGuesses(const json &model, const ModelCo
 
 std::vector<ConfigProblem> mlac::findConfigWarnings(llvm::StringRef text,
                                                     const ModelConfig &config) {
-  // DeepSeek-V4's pairs and factors are what they are whatever the file says. What a type is only
-  // like has a class of its own.
-  if (config.sharedKeys)
-    return {};
   json document = json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   std::vector<KeyProblem> errors; // parsing has said them
   llvm::StringRef part = findLanguageModel(document);
@@ -163,14 +182,19 @@ std::vector<ConfigProblem> mlac::findConfigWarnings(llvm::StringRef text,
   ConfigReader root(model, part.empty() ? "" : part.str() + ".", errors);
   std::vector<std::optional<ConfigProblem>> found;
   auto [rope, isScaling] = findRopeFields(root);
-  if (rope && isYarn(*rope, config.rope) && !rope->find("attention_factor"))
+  if (rope)
+    found.push_back(compareLengths(text, *rope, config));
+  // DeepSeek-V4's pairs and factors are what they are whatever the file says. What a type is only
+  // like has a class of its own.
+  bool isFixed = config.sharedKeys.has_value();
+  if (rope && !isFixed && isYarn(*rope, config.rope) && !rope->find("attention_factor"))
     found.push_back(compareTemperatures(text, *rope, config.rope));
-  if (config.parsing.like.empty()) {
+  if (!isFixed && config.parsing.like.empty()) {
     found.push_back(comparePairs(text, root, config));
     found.push_back(compareIndexerPairs(text, root, config));
     found.push_back(compareShares(text, root, config));
     found.push_back(compareWindows(text, root, config));
-  } else {
+  } else if (!isFixed) {
     found.push_back(findGuesses(model, config));
   }
   std::vector<ConfigProblem> warnings;

@@ -104,6 +104,11 @@ LogicalResult SharedKeyLayer::verify() {
     return emitError(loc) << "cache format '" << format << "' is not supported for "
                           << config.modelType << ", expected " << kKeyFormat
                           << " (fp8) or rows of the activations' type";
+  // Of codes it is the format's own.
+  if (options.scaleRule != mla::ScaleRule::Raw && options.cacheFormat.empty())
+    return emitError(loc) << "scale-rule = " << stringifyScaleRule(options.scaleRule)
+                          << " does not apply to rows of the activations' type, which have no "
+                          << "scales, expected cache format " << kKeyFormat << " (fp8)";
   return success(succeeded(verifySelection(loc, config, options)) && succeeded(makePools()));
 }
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
-import operator
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -20,9 +19,10 @@ from ._compile import _compile, _run
 from ._errors import InvalidArgument
 from ._export import _any_weight, _dtype_of, _program_of
 from ._find_compiler import find_compiler
+from ._graph_nodes import erase_with_operands, find_node, functional, join_batch, split_batch
 from ._mask_inputs import MaskInputs
 from ._runtime import Device, Engine, Package
-from ._token_rows import TokenRows, describe_node
+from ._token_rows import TokenRows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,13 +66,16 @@ class _Heads(NamedTuple):
     values: tuple[Any, ...]  # of the graph
     is_key_transposed: bool
     groups: tuple[int, int]  # keys and values are of every so many heads
+    heads: tuple[int, ...]  # of the first values
 
     @classmethod
-    def of(cls, place: Mapping[str, Any], name: str) -> _Heads:
+    def of(cls, place: Mapping[str, Any], kind: Mapping[str, Any], name: str) -> _Heads:
         operands = place[name]
         tables = place["tables"] if name == "operands" else None
+        groups = operands["group"], place["group"]
         return cls((operands["query"], operands["key"], place["value"], *_table_values(tables)),
-                   operands["key_is_transposed"], (operands["group"], place["group"]))
+                   operands["key_is_transposed"], groups,
+                   (kind["num_heads"], *(kind["num_kv_heads"] * group for group in groups)))
 
     def rows(self, query: torch.Tensor, key: torch.Tensor,
              value: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -87,14 +90,15 @@ class _Latents(NamedTuple):
     """Queries of heads, latents, and channels that the heads' keys share, of one attention."""
 
     values: tuple[Any, ...]  # of the graph
+    heads: tuple[int, ...]  # of the first
 
     @classmethod
-    def of(cls, place: Mapping[str, Any], name: str) -> _Latents:
+    def of(cls, place: Mapping[str, Any], kind: Mapping[str, Any], name: str) -> _Latents:
         latents = place["latents"]
         operands = latents[name]
         tables = latents["tables"] if name == "operands" else None
         return cls((operands["query"], latents["latent"], operands["key"],
-                    *_table_values(tables)))
+                    *_table_values(tables)), (kind["num_heads"],))
 
     @staticmethod
     def rows(query: torch.Tensor, latent: torch.Tensor,
@@ -146,7 +150,8 @@ class _PackagedSteps:
                 self._engine.bind(weights, layer)
             self._engine.prepare(layer)
         of = _Latents.of if self._kinds[0]["latents"] else _Heads.of
-        self.inputs: list[_Heads | _Latents] = [of(place, "operands") for place in self._places]
+        self.inputs: list[_Heads | _Latents] = [
+            of(place, self._kinds[place["kind"]], "operands") for place in self._places]
         self._plans = [self._engine.plan() for _ in self._kinds]
         self._checked: set[int] = set()  # layers
 
@@ -257,7 +262,7 @@ class _Operators:
                              window=kind["window"], softcap=kind["softcap"])
         info, operands = self._choose_rope(info, kind["rope"], kind["head_dim"])
         self.nodes.add(info)
-        self.inputs.append(_Heads.of(place, operands))
+        self.inputs.append(_Heads.of(place, kind, operands))
 
     def _add_latents(self, program: Any, place: Mapping[str, Any],
                      kind: Mapping[str, Any]) -> None:
@@ -272,7 +277,7 @@ class _Operators:
                              rope_dim=rope_dim, value_dim=rank, scale=kind["scale"])
         info, operands = self._choose_rope(info, latents["rope"], rope_dim)
         self.nodes.add(info)
-        self.inputs.append(_Latents.of(place, operands))
+        self.inputs.append(_Latents.of(place, kind, operands))
         nope = kind["head_dim"] - rope_dim
         up = _weight(program, place["latents"]["weight"]).unflatten(0, (kind["num_heads"], -1))
         self._weights.append((up[:, :nope], up[:, nope:]))
@@ -303,22 +308,6 @@ def _weight(program: Any, name: str) -> torch.Tensor:
     return weight
 
 
-def _find(nodes: Mapping[str, Any], value: Any) -> Any:
-    """The node of torch.fx that a value of the plan is: a name, or one of a node's results."""
-    if isinstance(value, str):
-        return nodes[value]
-    node = nodes[value["node"]]
-    # Archives name nodes of several results by the first of them.
-    source = node.args[0] if node.target is operator.getitem else node
-    return next(user for user in source.users
-                if user.target is operator.getitem and user.args[1] == value["result"])
-
-
-def _name_of(node: Any) -> str:
-    """Of an operator of aten, without its overload."""
-    return str(node.target).split(".")[1] if str(node.target).startswith("aten.") else ""
-
-
 def _sizes_of_inputs(program: Any) -> list[tuple[str, list[int | None] | None]]:
     """Of the inputs that a caller gives, which are no tensors where there is no list; None: open."""
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
@@ -328,44 +317,6 @@ def _sizes_of_inputs(program: Any) -> list[tuple[str, list[int | None] | None]]:
     return [(name, None if shape is None else
              [size if isinstance(size, int) else None for size in shape])
             for name, shape in zip(names, shapes)]
-
-
-def _is_check(node: Any) -> bool:
-    return _name_of(node) == "_assert_tensor_metadata"
-
-
-def _erase_with_operands(graph: Any, *nodes: Any) -> None:
-    """What only an attention read. torch's own elimination takes dropout for an effect, and what
-    tracing saw of a tensor's type for a use."""
-    following = dict.fromkeys(nodes)  # each once, and so no erased one
-    while following:
-        node, _ = following.popitem()
-        if node.op != "call_function" or not all(map(_is_check, node.users)):
-            continue
-        for check in list(node.users):
-            graph.erase_node(check)
-        following.update(dict.fromkeys(node.all_input_nodes))
-        graph.erase_node(node)
-
-
-def _may_write(node: Any) -> bool:
-    schema = getattr(node.target, "_schema", None)
-    return node.op == "call_function" and schema is not None and \
-        (schema.is_mutable or not str(node.target).startswith("aten."))
-
-
-def _functional(program: Any) -> Any:
-    """The program without writes to memory, and verified by torch to have none: operators of other
-    libraries, as of experts, do not say by their names. Without such nodes the program itself."""
-    if program.dialect == "TRAINING" and any(map(_may_write, program.graph.nodes)):
-        program = program.run_decompositions({})
-    nodes = {node.name: node for node in program.graph.nodes}
-    for spec in program.graph_signature.output_specs:
-        if spec.kind.name != "USER_OUTPUT":
-            raise InvalidArgument(f"the model changes {spec.target} ({spec.kind.name}) to "
-                                  f"{describe_node(nodes[spec.arg.name])}, which steps over caches "
-                                  "would not")
-    return program
 
 
 class CachedModel:
@@ -388,13 +339,17 @@ class CachedModel:
         for layer, place in enumerate(places):
             old = nodes[place["node"]]
             attention = _Attention(self._attend.run, layer, self._check_tokens)
-            operands = tuple(_find(nodes, value) for value in self._attend.inputs[layer].values)
-            with module.graph.inserting_after(old):
-                new = module.graph.call_function(attention, operands)
-            new.meta = dict(old.meta)
+            inputs = self._attend.inputs[layer]
+            operands = [find_node(nodes, value) for value in inputs.values]
+            with module.graph.inserting_before(old):
+                for number, heads in enumerate(inputs.heads):
+                    operands[number] = split_batch(module.graph, operands[number], heads)
+                new = module.graph.call_function(attention, tuple(operands))
+                new.meta = dict(old.meta)
+                new = join_batch(module.graph, new, inputs.heads[0])
             nodes[place["node"]] = new  # which another attention may read as it stands
             old.replace_all_uses_with(new)
-            _erase_with_operands(module.graph, old)
+            erase_with_operands(module.graph, old)
         module.graph.eliminate_dead_code()
         module.recompile()
         return module
@@ -508,7 +463,7 @@ def _check_masks(program: Any, plan: Mapping[str, Any], module: Any, example: An
         return
     without = masks.leave_out(module, example, shapes)
     if without is not None:
-        masks.check_own(lambda: _find_attention(_functional(_program_of(module, *without)), folder))
+        masks.check_own(lambda: _find_attention(functional(_program_of(module, *without)), folder))
 
 
 def cached(module: Any, example: Any = (), info: SequenceInfo | None = None, *,
@@ -551,7 +506,7 @@ def cached(module: Any, example: Any = (), info: SequenceInfo | None = None, *,
             raise InvalidArgument(f"option '{option}' is of packages: attention '{attention}' makes "
                                   "its own")
     kwargs = tuple(example) if isinstance(example, Mapping) else ()
-    program = _functional(_program_of(module, example, dynamic_shapes))
+    program = functional(_program_of(module, example, dynamic_shapes))
     options.setdefault("dtype", _dtype_of(program))
     with tempfile.TemporaryDirectory(prefix="mlac-") as name:
         folder, package = Path(name), None

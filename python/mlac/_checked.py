@@ -30,7 +30,7 @@ def _refuse(name, low, high, value):
     raise InvalidArgument(f"{name}expected an integer from {low} to {high}, got {value}")
 
 
-def _index(name, value):
+def integer(name, value):
     """`value` as an integer; what is none is refused by `name`."""
     try:
         return index(value)
@@ -52,7 +52,7 @@ def integers(name, kind, values):
         values = [index(value) for value in given]
     except TypeError:
         for place, value in enumerate(given):
-            _index(f"{name}[{place}]", value)
+            integer(f"{name}[{place}]", value)
         raise
     low, high = limits(kind)
     if values and (min(values) < low or max(values) > high):
@@ -74,7 +74,7 @@ def total(name, values):
     try:
         return sum(values)
     except TypeError:
-        return sum(_index(f"{name}[{place}]", value) for place, value in enumerate(values))
+        return sum(integer(f"{name}[{place}]", value) for place, value in enumerate(values))
 
 
 def lengths(count, **lists):
@@ -96,7 +96,7 @@ class Struct(ctypes.Structure):
 
     def __setattr__(self, name, value):
         bounds = self._bounds().get(name)
-        if bounds is not None and not bounds[0] <= _index(name, value) <= bounds[1]:
+        if bounds is not None and not bounds[0] <= integer(name, value) <= bounds[1]:
             _refuse(f"{name}: ", *bounds, value)
         super().__setattr__(name, value)
 

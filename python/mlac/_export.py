@@ -14,6 +14,7 @@ from typing import Any
 
 from ._compile import _DTYPES, _compile, _config_text
 from ._errors import InvalidArgument
+from ._graph_nodes import without_einsum
 from ._mask_inputs import LayerMasks
 from ._rope_inputs import check_tables as check_rope
 from ._runtime import Package
@@ -121,7 +122,7 @@ def export(module: Any, example: Any = (), *, config: Any = None, dynamic_shapes
     """
     import torch
 
-    program = _program_of(module, example, dynamic_shapes)
+    program = without_einsum(_program_of(module, example, dynamic_shapes))
     options.setdefault("dtype", _dtype_of(program))
     with tempfile.TemporaryDirectory(prefix="mlac-") as folder:
         path = Path(archive) if archive is not None else Path(folder) / "layer.pt2"

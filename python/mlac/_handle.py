@@ -75,6 +75,12 @@ class Handle(Unique):
             pass
 
 
+def require(name: str, given: Any, kind: type) -> None:
+    """Refuses, by its name, an argument that is no `kind`."""
+    if not isinstance(given, kind):
+        raise InvalidArgument(f"{name}: expected a mlac.{kind.__name__}, got {given!r}")
+
+
 def address_of(stream: Any) -> int | None:
     """The address of a CUDA stream: None, an int, or a torch.cuda.Stream."""
     return getattr(stream, "cuda_stream", stream)

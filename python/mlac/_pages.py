@@ -89,7 +89,8 @@ class Cache(Handle):
 
     def slots(self, sequence: int, position: int, count: int, pool: int = 0) -> list[int]:
         """Slots of tokens [position, position + count); -1 where there is no row."""
-        slots = (c_int64 * max(count, 1))()
+        room = min(count, self.length(sequence))  # more are refused, before any is written
+        slots = (c_int64 * max(room, 1))()
         call("mla_cache_slots", self._value, pool, sequence, position, count, slots)
         return slots[:count]
 

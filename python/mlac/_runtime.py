@@ -15,7 +15,7 @@ from ctypes import byref, c_char_p, c_float, c_int32, c_int64, c_uint64, c_void_
 from typing import Any
 
 from . import _arrays, _pools, _weights
-from ._checked import text
+from ._checked import integer, text
 from ._errors import InvalidArgument
 from ._handle import Handle, Unique, address_of
 from ._library import ALLOW_EXTRA_TENSORS, AllReduce, CachePart, CacheStats, EngineOptions
@@ -249,6 +249,8 @@ class Engine(Handle):
         package.info["weight_scales"] says so, a weight may be e4m3 codes (torch's
         float8_e4m3fn, or uint8 of their bits) with NAME_scale_inv or NAME_scale, or
         (NVFP4) uint8 of two numbers each with NAME_scale (e4m3) and NAME_scale_2.
+        With several ranks none has o_proj.bias, which is refused: add it once, to the sum of
+        their outputs.
         """
         _weights.bind(self, weights, layer)
 
@@ -266,7 +268,8 @@ class Engine(Handle):
         Without `layer` all layers of the engine are bound, from `attention` (0) of the
         checkpoint on; with it this one, from `attention` (that of the same number). An
         attention is one module: one a layer in most models, two in LongCat. All or
-        nothing: every tensor is checked before any is bound.
+        nothing: every tensor is checked before any is bound. With several ranks
+        o_proj.bias is left out (see bind).
         progress: True for a bar on standard error, or a function(done, total).
         """
         _weights.bind_checkpoint(self, checkpoint, attention, layer, allow_extra, progress)
@@ -308,6 +311,7 @@ class Engine(Handle):
         """Calls function(address, elements, dtype, stream) at the end of every run on
         its output, to sum it over the ranks of a tensor-parallel layer, in place; None:
         no more calls. On CUDA it enqueues on `stream` (an address or None) and returns.
+        A model's o_proj.bias is to be added once, behind it.
         It must not use this engine; what it raises, the run raises."""
         def call_back(_, data, elements, dtype, stream):
             try:
@@ -398,7 +402,11 @@ class Engine(Handle):
 
     def read_cache(self, slot: int, count: int, layer: int = 0, pool: int = 0) -> bytes:
         """The bytes of `count` rows from a slot on (tests)."""
-        rows = ctypes.create_string_buffer(count * self.pool_stats(pool)["row_bytes"])
+        stats = self.pool_stats(pool)
+        most = stats["num_pages"] * stats["page_size"]
+        if not 0 <= integer("count", count) <= most:  # before there is memory for them
+            raise InvalidArgument(f"count: expected 0 to {most}, the pool's rows, got {count}")
+        rows = ctypes.create_string_buffer(count * stats["row_bytes"])
         call("mla_cache_read", self._value, layer, pool, slot, count, rows)
         return rows.raw
 

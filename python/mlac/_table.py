@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._checked import integers
 from ._errors import InvalidArgument
-from ._handle import Handle, Unique
+from ._handle import Handle, Unique, require
 from ._library import IndexMap, TableChanges, TableView, call, call_out
 from ._types import Ints, List, Stream
 
@@ -51,6 +51,9 @@ class BlockTable(Handle):
     _release = "mla_table_destroy"
 
     def __init__(self, cache: Cache, device: Device, rows: int, tokens: int, pool: int = 0):
+        from ._runtime import Device as device_class  # which imports this module
+
+        require("device", device, device_class)
         super().__init__(call_out("mla_table_create", c_void_p, cache._value, device._value,
                                   pool, rows, tokens))
         view = TableView()

@@ -129,6 +129,23 @@ class PagesTest(unittest.TestCase):
             self.assertEqual((self.rows(first), self.rows(second)), before)
             self.assertEqual(swap.stats["free_pages"], 6)
 
+    def test_absurd_sizes_are_refused_before_there_is_memory_for_them(self):
+        engine, page = next(self.engines())
+        sequence, rows = engine.sequence(), PAGES * page
+        self.append(engine, sequence, 3)
+        for count in (rows + 1, 2 ** 40, 2 ** 62, 2 ** 80, -1):
+            with self.assertRaisesRegex(mlac.InvalidArgument, f"^count: expected 0 to {rows}, the "
+                                        f"pool's rows, got {count}$"):
+                engine.read_cache(0, count)
+        with self.assertRaisesRegex(TypeError, "^count: expected an integer, got 1.5$"):
+            engine.read_cache(0, 1.5)
+        with self.assertRaisesRegex(mlac.InvalidArgument, f"slots 1 \\+ {rows}, the pool has {rows}"):
+            engine.read_cache(1, rows)
+        self.assertEqual(len(engine.read_cache(0, rows)), rows * engine.cache_stats["row_bytes"])
+        with self.assertRaisesRegex(mlac.InvalidArgument, f"tokens 0 \\+ {2 ** 62}, the sequence has 3"):
+            engine.cache.slots(sequence._id, 0, 2 ** 62)
+        self.assertEqual(len(engine.cache.slots(sequence._id, 1, 2)), 2)
+
     def test_compaction_closes_gaps(self):
         for engine, page in self.engines():
             gone, kept, fork_of = engine.sequence(), engine.sequence(), None
@@ -190,6 +207,16 @@ class PagesTest(unittest.TestCase):
             engine.cache.compact(-1)
         with self.assertRaisesRegex(mlac.NotFound, "unknown function 'swap_out'"):
             engine.plan().fill([sequence], [1], "swap_out")
+        # What is no sequence, engine or device is named.
+        for refused, text in (
+                (lambda: swap.swap_out(sequence._id), rf"^sequence: expected a mlac.Sequence, got {sequence._id}$"),
+                (lambda: swap.swap_out(None), "^sequence: expected a mlac.Sequence, got None$"),
+                (lambda: swap.swap_in(ticket, [other]), r"^sequence: expected a mlac.Sequence, got \[<mlac.Seq"),
+                (lambda: mlac.SwapSpace("engine", 4), "^engine: expected a mlac.Engine, got 'engine'$"),
+                (lambda: engine.cache.table("cpu", 1, 1), "^device: expected a mlac.Device, got 'cpu'$")):
+            with self.assertRaisesRegex(mlac.InvalidArgument, text):
+                refused()
+        self.assertEqual((swap.length(ticket), swap.stats["num_tickets"]), (3 * page, 1))
         swap.drop(ticket)
         with self.assertRaisesRegex(ValueError, "which has 0"):
             swap.drop(ticket)

@@ -39,6 +39,21 @@ static bool checkRowWidth(mlir::ModuleOp module, int64_t rowWidth) {
          fail("--row-width is for caches of latents: the model's have keys and values");
 }
 
+/// Whether scales are written as --scale-rule says, if that is given. Those of an indexer's keys
+/// have a rule of their own.
+static bool checkScaleRule(mlir::ModuleOp module, std::optional<mlir::mla::ScaleRule> rule) {
+  for (auto function : module.getOps<mlir::func::FuncOp>())
+    for (mlir::Type type : function.getArgumentTypes()) {
+      auto cache = llvm::dyn_cast<mlir::mla::CacheType>(type);
+      if (!rule || !cache || cache.getKvLoraRank() == 0 || cache.getScaleRule() == *rule)
+        continue;
+      return fail("--scale-rule=" + stringifyScaleRule(*rule) +
+                  " does not apply: scales of cache format " + cache.getFormat() + " are always " +
+                  stringifyScaleRule(cache.getScaleRule()));
+    }
+  return true;
+}
+
 namespace {
 /// What options steer.
 struct Attentions {
@@ -47,12 +62,15 @@ struct Attentions {
       bool isOpen = attention.getForm() == Form::Auto;
       fitForm |= isOpen || attention.getForm() == form;
       (attention.getSelected() ? selecting : seeingAll) = true;
-      absorbed |=
-          attention.getSelected() || (isOpen ? form : attention.getForm()) != Form::Expanded;
+      bool isAbsorbed = (isOpen ? form : attention.getForm()) != Form::Expanded;
+      absorbed |= attention.getSelected() || isAbsorbed;
+      overPages |= !attention.getSelected() && isAbsorbed;
     });
     module.walk([&](mlir::mla::SparseAttentionOp) { overLists = true; });
+    module.walk([&](mlir::mla::GroupedAttentionOp) { overPages = true; });
   }
   bool selecting = false, seeingAll = false, overLists = false, fitForm = false, absorbed = false;
+  bool overPages = false; ///< of whole requests, which are cut by what pieces cost
 };
 } // namespace
 
@@ -69,7 +87,8 @@ static bool checkForm(const Attentions &attentions, Form form) {
 static bool checkUses(const Attentions &attentions, const CompileOptions &options) {
   constexpr llvm::StringLiteral kLatents = "latents whose form is open",
                                 kSelected = "selected keys",
-                                kAbsorbed = "latents to attend to in the absorbed form";
+                                kAbsorbed = "latents to attend to in the absorbed form",
+                                kPages = "pages of a cache whose requests are cut by cost";
   using mlir::mla::AbsorbMode;
   bool isFolded = options.absorb != AbsorbMode::Online && options.absorb != AbsorbMode::Auto;
   struct Use {
@@ -79,6 +98,10 @@ static bool checkUses(const Attentions &attentions, const CompileOptions &option
   };
   for (const Use &use :
        {Use{"absorb", isFolded, attentions.seeingAll || attentions.selecting, kLatents},
+        Use{"absorb", isFolded, attentions.absorbed, kAbsorbed},
+        Use{"item-cost", options.itemCost >= 0, attentions.overPages, kPages},
+        Use{"merge-cost", options.mergeCost >= 0, attentions.overPages, kPages},
+        Use{"partial-cost", options.partialCost >= 0, attentions.overPages, kPages},
         Use{"absorbed=codes", options.requantisesAbsorbed, attentions.absorbed, kAbsorbed},
         Use{"mixed", options.mixed == mlir::mla::SharePrefixMode::Always, attentions.seeingAll,
             kLatents},
@@ -93,6 +116,7 @@ static bool checkUses(const Attentions &attentions, const CompileOptions &option
 bool mlac::checkModule(mlir::ModuleOp module, const Invocation &invocation) {
   const CompileOptions &options = invocation.options;
   Attentions attentions(module, options.import.form);
-  return checkRowWidth(module, invocation.rowWidth) && checkForm(attentions, options.import.form) &&
-         checkUses(attentions, options);
+  return checkRowWidth(module, invocation.rowWidth) &&
+         checkScaleRule(module, invocation.scaleRule) &&
+         checkForm(attentions, options.import.form) && checkUses(attentions, options);
 }

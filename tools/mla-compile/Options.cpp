@@ -355,6 +355,11 @@ static bool readFunctions(CompileOptions &options) {
   return true;
 }
 
+static std::string describeFunctions(const CompileOptions &options) {
+  return options.functions.empty() ? "--functions is prefill,decode"
+                                   : "--functions is " + llvm::join(options.functions, ",");
+}
+
 static bool readTargets(CompileOptions &options) {
   options.targets = splitList(targets);
   if (options.targets.empty())
@@ -433,6 +438,9 @@ static bool readOptions(CompileOptions &options) {
   if (!readFunctions(options) || !readCacheFormat(format))
     return false;
   bool hasStep = llvm::is_contained(options.functions, "step");
+  if (decodeThreshold.getNumOccurrences() > 0 && (!hasStep || !cachedFile.empty()))
+    return fail("--decode-threshold does not apply: it is of a layer's function 'step', and " +
+                (hasStep ? "--cached compiles no layers" : describeFunctions(options)));
   options.import = {dtype,
                     pageSize,
                     form,
@@ -523,6 +531,8 @@ static bool readInvocation(Invocation &invocation) {
   invocation.level = level;
   invocation.namesLayer = layer.getNumOccurrences() > 0;
   invocation.rowWidth = rowWidth;
+  if (scaleRule.getNumOccurrences() > 0)
+    invocation.scaleRule = scaleRule;
   invocation.wantsTiming = timing;
   bool hasName = !output.empty() && output != kStandardOutput;
   std::string named = hasName ? output.getValue() : getDefaultOutput(invocation.input);

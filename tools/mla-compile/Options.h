@@ -29,6 +29,7 @@ struct Invocation {
   std::string level;
   bool namesLayer;  ///< else all kinds of layers are meant
   int64_t rowWidth; ///< of caches of latents; 0: any
+  std::optional<mlir::mla::ScaleRule> scaleRule; ///< if it is named
   bool wantsTiming, wantsScheduleReport;
   llvm::raw_ostream *reports;
   CompileOptions options;

@@ -63,6 +63,12 @@ const std::string &mlac::listScheduleKeys() {
 /// Longer than any context; the package's limit.
 static constexpr int64_t kMostBlocks = 1 << 20;
 
+static bool hasScheduled(const CompileOptions &options) {
+  return llvm::any_of(options.targets, [](const std::string &name) {
+    return isScheduled(*findCompileTarget(name));
+  });
+}
+
 /// Checks what needs no kernel; the rest is checked where one is planned.
 static bool readSchedules(CompileOptions &options) {
   ScheduleRequest request;
@@ -88,10 +94,7 @@ static bool readSchedules(CompileOptions &options) {
   }
   bool asks = schedule != "auto" || !scheduleOptions.empty() || !kernelSchedules.empty() ||
               options.batchInvariant >= 0;
-  bool hasScheduled = llvm::any_of(options.targets, [](const std::string &name) {
-    return isScheduled(*findCompileTarget(name));
-  });
-  if (asks && !hasScheduled)
+  if (asks && !hasScheduled(options))
     return fail("--schedule, --schedule-option, --kernel-schedule and --batch-invariant are for " +
                 listTargets(" and ", isScheduled) + ", the target is " +
                 llvm::join(options.targets, ","));
@@ -103,6 +106,9 @@ static bool readCosts(CompileOptions &options) {
     if (cost->getNumOccurrences() > 0 && !(*cost >= 0 && *cost <= kMostBlocks))
       return fail("--" + cost->ArgStr + ": expected 0 to " + llvm::Twine(kMostBlocks) + ", got " +
                   llvm::formatv("{0}", cost->getValue()).str());
+  if (partialCost.getNumOccurrences() > 0 && !hasScheduled(options))
+    return fail("--partial-cost is for " + listTargets(" and ", isScheduled) + ", the target is " +
+                llvm::join(options.targets, ","));
   options.itemCost = itemCost;
   options.mergeCost = mergeCost;
   options.partialCost = partialCost;

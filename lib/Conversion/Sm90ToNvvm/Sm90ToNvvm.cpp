@@ -246,14 +246,26 @@ static std::pair<LLVM::LLVMFuncOp, Kernel> outlineKernel(sm90::KernelOp op) {
   return {function, kernel};
 }
 
+/// Four times the registers that a thread has. Each element is a value of its own, so that a tile
+/// of any size would take any time and memory.
+static constexpr int64_t kMaxElements = 1024;
+
+static LogicalResult checkTensor(Operation *op, RankedTensorType tensor) {
+  if (!isInRegisters(tensor))
+    return op->emitOpError("expected tensors with an encoding of sm90, got ") << tensor;
+  int64_t count = getRegisterCount(tensor);
+  if (count > kMaxElements)
+    return op->emitOpError("expected at most ")
+           << kMaxElements << " elements of a tile in a thread, got " << count << " of " << tensor;
+  return success();
+}
+
 /// That every tensor has an encoding; patterns ask it how many registers there are.
 static LogicalResult checkTensors(sm90::KernelOp kernel) {
   WalkResult walk = kernel.walk([](Operation *op) {
     for (Type type : op->getResultTypes())
-      if (auto tensor = dyn_cast<RankedTensorType>(type); tensor && !isInRegisters(tensor)) {
-        op->emitOpError("expected tensors with an encoding of sm90, got ") << tensor;
+      if (auto tensor = dyn_cast<RankedTensorType>(type); tensor && failed(checkTensor(op, tensor)))
         return WalkResult::interrupt();
-      }
     return WalkResult::advance();
   });
   return failure(walk.wasInterrupted());

@@ -57,6 +57,7 @@ private:
   void addMetadata(Block &body);
   bool rotates(const RopeInfo &rope, int64_t columns) const;
   void chooseRope(FoundAttention &found) const;
+  Value splitBatch(Value heads, int64_t count, const Twine &name);
   Value toRows(Value heads, bool isTransposed, int64_t group, const Twine &name);
   SmallVector<Value> makeHeadRows(const FoundAttention &found, const CachedNode &cached,
                                   const std::string &name);
@@ -70,7 +71,7 @@ private:
                       const std::string &name);
   Value unfold(const FoundAttention &found, Value latents, const std::string &name);
   GraphValue describe(Value value) const;
-  QueryAndKey describe(const AttentionOperands &operands, int64_t kvHeads) const;
+  QueryAndKey describeOperands(const FoundAttention &found) const;
   std::optional<GraphTables> describeTables(const std::optional<FoundRope> &rope) const;
   CachedLatents describeLatents(const FoundAttention &found);
   void followReplaced(FoundAttention &found) const;
@@ -98,10 +99,19 @@ GraphValue Cacher::describe(Value value) const {
           isOneOfMany ? static_cast<int64_t>(result.getResultNumber()) : -1};
 }
 
-QueryAndKey Cacher::describe(const AttentionOperands &operands, int64_t kvHeads) const {
-  int64_t heads = cast<RankedTensorType>(operands.key.getType()).getDimSize(1);
+static int64_t getRank(Value value) { return cast<RankedTensorType>(value.getType()).getRank(); }
+
+/// Of [batch, heads, tokens, channels]; what has three dimensions is as the graph's products read
+/// it.
+static int64_t countKeyHeads(const FoundAttention &found) {
+  const Value &key = found.operands.key;
+  return getRank(key) == 3 ? found.keyHeads : cast<RankedTensorType>(key.getType()).getDimSize(1);
+}
+
+QueryAndKey Cacher::describeOperands(const FoundAttention &found) const {
+  const AttentionOperands &operands = found.operands;
   return {describe(operands.query), describe(operands.key), operands.isKeyTransposed,
-          heads / kvHeads};
+          countKeyHeads(found) / found.info.kvHeads};
 }
 
 std::optional<GraphTables> Cacher::describeTables(const std::optional<FoundRope> &rope) const {
@@ -222,6 +232,15 @@ void Cacher::addMetadata(Block &body) {
   llvm::append_range(metadata, node.getResults());
 }
 
+/// [batch, heads, ...] of what may be [batch * heads, ...].
+Value Cacher::splitBatch(Value heads, int64_t count, const Twine &name) {
+  if (getRank(heads) == 4)
+    return heads;
+  int64_t rows = cast<RankedTensorType>(heads.getType()).getDimSize(0);
+  return unflatten(heads, /*dim=*/0, {ShapedType::isDynamic(rows) ? -1 : rows / count, count},
+                   name + "_split");
+}
+
 /// [batch, tokens, heads, channels], each of a group's heads once.
 Value Cacher::toRows(Value heads, bool isTransposed, int64_t group, const Twine &name) {
   if (group > 1) {
@@ -236,10 +255,13 @@ Value Cacher::toRows(Value heads, bool isTransposed, int64_t group, const Twine 
 SmallVector<Value> Cacher::makeHeadRows(const FoundAttention &found, const CachedNode &cached,
                                         const std::string &name) {
   const AttentionOperands &from = found.operands;
-  int64_t keyHeads = cast<RankedTensorType>(from.key.getType()).getDimSize(1);
-  return {toRows(from.query, /*isTransposed=*/false, /*group=*/1, name + "_query"),
-          toRows(from.key, from.isKeyTransposed, keyHeads / found.info.kvHeads, name + "_key"),
-          toRows(from.value, /*isTransposed=*/false, cached.group, name + "_value")};
+  int64_t keyHeads = countKeyHeads(found);
+  auto rows = [&](Value heads, int64_t count, bool isTransposed, int64_t group, StringRef part) {
+    return toRows(splitBatch(heads, count, name + part), isTransposed, group, name + part);
+  };
+  return {rows(from.query, found.info.heads, /*isTransposed=*/false, /*group=*/1, "_query"),
+          rows(from.key, keyHeads, from.isKeyTransposed, keyHeads / found.info.kvHeads, "_key"),
+          rows(from.value, found.keyHeads, /*isTransposed=*/false, cached.group, "_value")};
 }
 
 /// [heads, keys or values, latent] of the weight that projects latents up.
@@ -255,7 +277,7 @@ Value Cacher::sliceWeight(const FoundAttention &found, bool isOfValues, const st
 /// the latent and of the channels that heads share.
 SmallVector<Value> Cacher::makeLatentRows(const FoundAttention &found, const std::string &name) {
   const LatentInfo &info = found.latents->info;
-  Value query = found.operands.query;
+  Value query = splitBatch(found.operands.query, found.info.heads, name + "_query");
   SmallVector<Value> rows;
   auto add = [&](Value heads, const Twine &part) {
     rows.push_back(toRows(heads, /*isTransposed=*/false, /*group=*/1, name + part));
@@ -415,11 +437,10 @@ void Cacher::followReplaced(FoundAttention &found) const {
 CachedNode Cacher::replace(FoundAttention &found, size_t index) {
   followReplaced(found);
   Value result = found.node->getResult(0);
-  int64_t kvHeads = found.info.kvHeads;
   CachedNode cached{.node = getName(function, result),
                     .module = found.node.getModulePath().value_or("").str(),
                     .operands = {},
-                    .turned = describe(found.operands, kvHeads),
+                    .turned = describeOperands(found),
                     .value = describe(found.operands.value)};
   if (found.latents) {
     found.info.latents = found.latents->info;
@@ -431,9 +452,8 @@ CachedNode Cacher::replace(FoundAttention &found, size_t index) {
     cached.tables = describeTables(found.rope);
   }
   cached.operands =
-      attention->latents == LatentOperand::None ? describe(found.operands, kvHeads) : cached.turned;
-  int64_t valueHeads = cast<RankedTensorType>(found.operands.value.getType()).getDimSize(1);
-  cached.group = valueHeads / kvHeads;
+      attention->latents == LatentOperand::None ? describeOperands(found) : cached.turned;
+  cached.group = found.keyHeads / found.info.kvHeads;
   if (found.mask)
     cached.mask = getName(function, function.getArgument(*found.mask));
   if (found.sinks)
@@ -444,6 +464,8 @@ CachedNode Cacher::replace(FoundAttention &found, size_t index) {
                                 ? makeHeadRows(found, cached, name)
                                 : makeLatentRows(found, name);
   Value made = callAttention(found, rows, index, name);
+  if (getRank(result) == 3)
+    made = flattenBatch(made, result.getType(), name + "_joined");
   result.replaceAllUsesWith(made);
   replaced[result] = made;
   names[made] = cached.node;

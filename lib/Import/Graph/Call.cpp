@@ -83,20 +83,24 @@ std::optional<SmallVector<int64_t>> Call::integers(StringRef name) {
   return result;
 }
 
+/// A symbol's, or a number.
+std::optional<Size> Call::size(Attribute argument) {
+  if (auto value = dyn_cast_or_null<IntegerAttr>(argument))
+    return Size{value.getInt()};
+  Cell *symbol = cell(argument);
+  return symbol ? symbol->size : std::nullopt;
+}
+
 std::optional<SmallVector<Size>> Call::sizes(StringRef name) {
   auto list = dyn_cast_or_null<ArrayAttr>(get(name));
   if (!list)
     return std::nullopt;
   SmallVector<Size> result;
   for (Attribute item : list) {
-    Cell *symbol = cell(item);
-    auto value = dyn_cast<IntegerAttr>(item);
-    if (symbol && symbol->size)
-      result.push_back(*symbol->size);
-    else if (value)
-      result.push_back({value.getInt()});
-    else
+    std::optional<Size> each = size(item);
+    if (!each)
       return std::nullopt;
+    result.push_back(*each);
   }
   return result;
 }

@@ -55,6 +55,7 @@ private:
   std::optional<std::vector<Tensor>> tensors(llvm::StringRef name);
   std::optional<int64_t> integer(llvm::StringRef name, std::optional<int64_t> missing = {});
   std::optional<llvm::SmallVector<int64_t>> integers(llvm::StringRef name);
+  std::optional<Size> size(mlir::Attribute argument);
   std::optional<llvm::SmallVector<Size>> sizes(llvm::StringRef name);
   std::optional<double> number(llvm::StringRef name);
   bool flag(llvm::StringRef name, bool missing);
@@ -93,6 +94,7 @@ private:
   Results pairToComplex(bool isToComplex);
   Results polar();
   Results readSize();
+  Results multiplySizes();
   Results alias(llvm::StringRef name);
   Results copy();
   std::optional<FreshSlice> sliceRange(const Size &size, int64_t rank);

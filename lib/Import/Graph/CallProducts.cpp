@@ -306,6 +306,9 @@ Results Call::evaluateProduct(StringRef name, bool &isKnown) {
     return attention();
   if (name == "repeat_interleave")
     return repeatHeads();
+  if (name == "einsum")
+    return fail("of einsum only the products are followed that torch makes of it "
+                "(program.run_decompositions; mlac.export and mlac.cached do it)");
   isKnown = false;
   return std::nullopt;
 }

@@ -379,6 +379,16 @@ Results Call::readSize() {
   return give(result);
 }
 
+/// Python's product of two integers, of which torch makes sizes of views.
+Results Call::multiplySizes() {
+  std::optional<Size> first = size(get("a")), second = size(get("b"));
+  if (!first || !second)
+    return std::nullopt;
+  Cell result;
+  result.size = *first * *second;
+  return give(result);
+}
+
 static bool isNumber(Type type) {
   Type element = getElementTypeOrSelf(type);
   return isa<FloatType>(element) || (element.isInteger() && !element.isInteger(1));
@@ -444,6 +454,8 @@ Results Call::evaluateShape(StringRef name, bool &isKnown) {
   }
   if (name == "sym_size" || name == "size")
     return readSize();
+  if (name == "_operator.mul")
+    return multiplySizes();
   ignore(getCastArguments(name));
   if (llvm::is_contained(
           {"to", "contiguous", "detach", "detach_", "alias", "lift_fresh_copy", "type_as"}, name))

@@ -101,27 +101,44 @@ llvm::Error AttentionFinder::matchSinks(const std::vector<Scores> &heads, FoundA
   return llvm::Error::success();
 }
 
-/// Queries, keys and values are [batch, heads, tokens, channels].
+/// The heads of [batch, heads, tokens, channels], or of [batch * heads, tokens, channels] as bmm
+/// has them; none: it is neither.
+static std::optional<int64_t> countHeads(const Tensor &tensor, bool isTransposed) {
+  size_t rank = tensor.dims.size();
+  if (rank != 3 && rank != 4)
+    return std::nullopt;
+  if (!isAxis(tensor.dims[rank - (isTransposed ? 1 : 2)], Axis::Tokens) ||
+      !isChannels(tensor.dims[rank - (isTransposed ? 2 : 1)]))
+    return std::nullopt;
+  Dim heads = tensor.dims[rank - 3];
+  if (rank == 3 && !heads.empty() && heads.front().axis == Axis::Batch)
+    heads.erase(heads.begin());
+  return isChannels(heads) ? std::optional(countChannels(heads)) : std::nullopt;
+}
+
 llvm::Error AttentionFinder::readOperands(FoundAttention &found, OperandRows &rows) {
   const AttentionOperands &operands = found.operands;
   const Tensor *tensors[3];
-  for (auto [tensor, value] :
-       llvm::zip_equal(tensors, ArrayRef{operands.query, operands.key, operands.value})) {
+  int64_t heads[3];
+  for (auto [tensor, count, value] :
+       llvm::zip_equal(tensors, heads, ArrayRef{operands.query, operands.key, operands.value})) {
     const Cell &cell = evaluator[value];
     tensor = cell.tensor ? &*cell.tensor : nullptr;
     bool isTransposed = value == operands.key && operands.isKeyTransposed;
-    if (!tensor || tensor->dims.size() != 4 || !isChannels(tensor->dims[1]) ||
-        !isAxis(tensor->dims[isTransposed ? 3 : 2], Axis::Tokens) ||
-        !isChannels(tensor->dims[isTransposed ? 2 : 3]))
-      return makeError("its operands are not [batch, heads, tokens, channels]");
+    std::optional<int64_t> known = tensor ? countHeads(*tensor, isTransposed) : std::nullopt;
+    if (!known)
+      return makeError("its operands are not [batch, heads, tokens, channels] or [batch * heads, "
+                       "tokens, channels]");
+    count = *known;
   }
   const Tensor &query = *tensors[0], &key = *tensors[1], &value = *tensors[2];
   AttentionInfo &info = found.info;
-  info.heads = countChannels(query.dims[1]);
+  info.heads = heads[0];
   info.keyDim = static_cast<int64_t>(query.size()) / info.heads;
-  info.valueDim = countChannels(value.dims[3]);
-  rows = {query.values(), key.values(), value.values(), countChannels(key.dims[1])};
-  if (info.heads % rows.keyHeads != 0 || countChannels(value.dims[1]) != rows.keyHeads ||
+  info.valueDim = countChannels(value.dims.back());
+  found.keyHeads = heads[1];
+  rows = {query.values(), key.values(), value.values(), heads[1]};
+  if (info.heads % rows.keyHeads != 0 || heads[2] != rows.keyHeads ||
       static_cast<int64_t>(rows.keys.size()) != rows.keyHeads * info.keyDim)
     return makeError("its heads are no groups of those of keys and values");
   return llvm::Error::success();
@@ -239,7 +256,7 @@ llvm::Error AttentionFinder::checkValues(FoundAttention &found, const OperandRow
 }
 
 llvm::Expected<FoundAttention> AttentionFinder::match(NodeOp node) {
-  FoundAttention found{node, {}, {}, {}, {}, {}, {}, {}};
+  FoundAttention found{node, {}, {}, {}, {}, {}, {}, {}, {}};
   std::optional<AttentionOperands> operands = findOperands(node);
   if (!operands || !operands->query || !operands->key || !operands->value ||
       node->getNumResults() != 1)

@@ -25,9 +25,10 @@
 namespace mlac::graph {
 
 struct FoundAttention {
-  mlir::graph::NodeOp node; ///< whose result is [batch, heads, tokens, channels]
+  mlir::graph::NodeOp node; ///< whose result is [batch (*) heads, tokens, channels]
   AttentionOperands operands;
   AttentionInfo info;
+  int64_t keyHeads = 0;          ///< of the keys and values of the graph's products
   std::optional<uint32_t> mask;  ///< an input of the graph; none: the graph makes its own
   std::optional<uint32_t> sinks; ///< an argument of the graph
   std::optional<FoundRope> rope; ///< what the operands are behind

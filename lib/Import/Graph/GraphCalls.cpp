@@ -100,12 +100,20 @@ Value GraphCalls::unflatten(Value value, int64_t dim, ArrayRef<int64_t> sizes, c
   ArrayRef<int64_t> from = getShape(value);
   int64_t at = dim < 0 ? dim + static_cast<int64_t>(from.size()) : dim;
   SmallVector<int64_t> shape(from.take_front(at));
-  shape.append(sizes.begin(), sizes.end());
+  for (int64_t size : sizes)
+    shape.push_back(size < 0 ? ShapedType::kDynamic : size);
   llvm::append_range(shape, from.drop_front(at + 1));
   CallOperands operands = makeOperandsOf(value);
   operands.add("dim", dim);
   operands.add("sizes", builder.getI64ArrayAttr(sizes));
   return callOn(value, "aten.unflatten.int", operands, shape, name);
+}
+
+Value GraphCalls::flattenBatch(Value value, Type type, const Twine &name) {
+  CallOperands operands = makeOperandsOf(value);
+  operands.add("start_dim", int64_t(0));
+  operands.add("end_dim", int64_t(1));
+  return call("aten.flatten.using_ints", operands, type, name);
 }
 
 Value GraphCalls::squeeze(Value value, const Twine &name) {

@@ -47,8 +47,11 @@ public:
   mlir::Value permute(mlir::Value value, llvm::ArrayRef<int64_t> order, const llvm::Twine &name);
   /// Of matrices in the last two dimensions.
   mlir::Value multiply(mlir::Value left, mlir::Value right, const llvm::Twine &name);
+  /// A size of -1 is what is left.
   mlir::Value unflatten(mlir::Value value, int64_t dim, llvm::ArrayRef<int64_t> sizes,
                         const llvm::Twine &name);
+  /// The first two dimensions as one, of this type.
+  mlir::Value flattenBatch(mlir::Value value, mlir::Type type, const llvm::Twine &name);
   /// Without the dimensions of 1 but the first and the last two.
   mlir::Value squeeze(mlir::Value value, const llvm::Twine &name);
 

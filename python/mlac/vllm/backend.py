@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch

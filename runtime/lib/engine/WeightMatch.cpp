@@ -395,6 +395,10 @@ Status WeightMatcher::match(bool needsAll, std::vector<WeightMatch> &matches) {
 }
 
 Status WeightMatcher::extra(std::string_view name) const {
+  // On every rank it would be in the sum as many times.
+  if (shard.count > 1 && name == kOutputBias)
+    return error(MLA_INVALID_ARGUMENT, "tensor '", prefix, name, "' is not a weight of one of ",
+                 shard.count, " ranks: add it once, to the sum of their outputs");
   return error(MLA_INVALID_ARGUMENT, "tensor '", prefix, name,
                "' is not a weight of the package, which has: ", listNames(package.weights()));
 }

@@ -87,6 +87,9 @@ private:
   std::vector<int64_t> grid;     // of scales: [down, across]
 };
 
+/// A bias of the output, which is for the sum over all ranks: with several no rank has it.
+inline constexpr std::string_view kOutputBias = "o_proj.bias";
+
 class WeightMatcher {
 public:
   /// `prefix` is what messages put before the names of `tensors`.

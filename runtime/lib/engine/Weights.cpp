@@ -93,7 +93,7 @@ struct LayerWeights {
 static bool isBesideWeights(std::string_view name, const Shard &shard) {
   constexpr std::string_view kNames[] = {"rotary_emb.inv_freq", "k_scale", "v_scale"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
-         name.starts_with("indexer.") || (shard.count > 1 && name == "o_proj.bias");
+         name.starts_with("indexer.") || (shard.count > 1 && name == kOutputBias);
 }
 
 Shard Engine::shard() const {

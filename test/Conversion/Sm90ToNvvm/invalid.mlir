@@ -52,3 +52,20 @@ sm90.kernel @plain_tensor() attributes {warpgroups = 1 : i32} {
   %zero = arith.constant dense<0.0> : tensor<64x16xf32>
   sm90.return
 }
+
+// -----
+
+// Elements of a tile are values of a thread, each of its own: a wide one took minutes.
+sm90.kernel @wide_tile() attributes {warpgroups = 1 : i32} {
+  // expected-error @+1 {{expected at most 1024 elements of a tile in a thread, got 524288 of 'tensor<64x1048576xf32, #sm90.fragment<column_split = 1>>'}}
+  %zero = arith.constant dense<0.0> : tensor<64x1048576xf32, #sm90.fragment<column_split = 1>>
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @long_columns() attributes {warpgroups = 1 : i32} {
+  // expected-error @+1 {{expected at most 1024 elements of a tile in a thread, got 1026 of 'tensor<4104xi32, #sm90.columns>'}}
+  %columns = arith.constant dense<0> : tensor<4104xi32, #sm90.columns>
+  sm90.return
+}

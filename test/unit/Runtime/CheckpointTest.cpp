@@ -457,6 +457,27 @@ TEST_F(CheckpointTest, WhatLiesBesideWeightsIsIgnoredByName) {
                "o_proj.bias' is not a weight of the package");
 }
 
+TEST_F(CheckpointTest, A17_BiasOfTheOutputIsOfNoRank) {
+  restart(makeScaledPackage(2), 1, 1);
+  StoredTensor w = {"w", "F32", {2 * kHidden}, floats(std::vector<float>(2 * kHidden, 1))};
+  Tensors whole = {w, codes(kMatrix, 8), scales("kv_b_proj.weight_scale", {3, 2}),
+                   scales("o_proj.bias", {4})};
+  constexpr char kWhy[] = "tensor 'o_proj.bias' is not a weight of one of 2 ranks: add it once, to "
+                          "the sum of their outputs";
+  expectStatus(bindFile(whole), MLA_INVALID_ARGUMENT, kWhy);
+  EXPECT_OK(bindFile(whole, MLA_ALLOW_EXTRA_TENSORS));
+  float bias[4] = {};
+  int64_t shape[] = {4};
+  mla_tensor tensor = {"o_proj.bias", MLA_F32, 1, shape, bias};
+  expectStatus(mla_engine_bind_tensors(engine, 0, &tensor, 1), MLA_INVALID_ARGUMENT, kWhy);
+  // A model's folder has it for whoever adds it.
+  Folder folder;
+  for (StoredTensor &each : whole)
+    each.name.insert(0, prefixOf(0));
+  folder.writeShard("model.safetensors", whole);
+  EXPECT_OK(bindFolder(folder));
+}
+
 TEST_F(CheckpointTest, A14_AnotherQuantisationIsAnotherModel) {
   Folder folder;
   folder.writeShard("model.safetensors", makeLayer(prefixOf(0)));

@@ -64,7 +64,8 @@ def Tile_KernelOp : Tile_Op<"kernel", [
     dependent launch may read it before it waits.
 
     `tile.resident_programs` (i64) says how many programs of a kernel are to fit on a
-    multiprocessor side by side: an assembler may not give a thread more registers; 1: no second one.
+    multiprocessor side by side: an assembler may not give a thread more registers; 1: no second
+    one.
     `tile.row_kernel` marks a kernel whose tiles are rows that it only moves and
     computes element by element: a back end may give a thread more neighbouring
     columns than a product's layout has.
