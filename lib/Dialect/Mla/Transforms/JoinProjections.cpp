@@ -34,7 +34,7 @@ static bool takesStrides(ProjectOp project) {
   return !project.getBias() && llvm::all_of(project.getResult().getUsers(), [&](Operation *user) {
     auto codes = dyn_cast<CodedRowsOp>(user);
     return codes ? columns % codes.getGroup() == 0 // of one head each
-                 : isa<HeadProjectOp, RopeOp, ExpandedAttentionOp>(user);
+                 : isa<HeadProjectOp, RopeOp, ExpandedAttentionOp, AbsorbedAttentionOp>(user);
   });
 }
 

@@ -76,3 +76,22 @@ func.func @apart(%x: tensor<?x64xbf16>, %z: tensor<?x64xbf16>, %w: !w, %g: tenso
   %d = mla.head_project %xh, %u : !heads, !part -> !heads
   return %a, %b, %c, %d : !heads, !heads, !heads, !heads
 }
+
+// Queries that nothing rotates (Kimi Linear): attention takes the second part at its place in the rows.
+// CHECK-LABEL: func @absorbed_queries
+// CHECK-SAME: %[[X:.*]]: tensor<?x64xbf16>
+// CHECK: %[[BOTH:.*]] = mla.project %[[X]], %{{.*}} : tensor<?x64xbf16>, tensor<3x128x64xbf16> -> tensor<?x3x128xbf16>
+// CHECK-NOT: mla.project
+// CHECK: %[[PE:.*]] = tensor.extract_slice %[[BOTH]][0, 0, 64] [%{{.*}}, 3, 64] [1, 1, 1]
+// CHECK: mla.absorbed_attention query(%{{.*}}, %[[PE]] :
+func.func @absorbed_queries(%x: tensor<?x64xbf16>, %w: !w, %k: tensor<3x64x64xbf16>,
+    %cache: !mla.cache<page_size = 64, fields = [latent: 64, rope: 64], element = bf16, rope_order = interleaved>,
+    %batch: !mla.batch<query_len = 1>) -> tensor<?x3x64xbf16> {
+  %nope = tensor.extract_slice %w[0, 0, 0] [3, 64, 64] [1, 1, 1] : !w to !part
+  %pe = tensor.extract_slice %w[0, 64, 0] [3, 64, 64] [1, 1, 1] : !w to !part
+  %q = mla.project %x, %nope : tensor<?x64xbf16>, !part -> !heads
+  %r = mla.project %x, %pe : tensor<?x64xbf16>, !part -> !heads
+  %l = mla.head_project %q, %k contract_rows : !heads, !part -> !heads
+  %o = mla.absorbed_attention query(%l, %r : !heads, !heads) over %cache, %batch : <page_size = 64, fields = [latent: 64, rope: 64], element = bf16, rope_order = interleaved>, <query_len = 1> scale 1.000000e-01 -> !heads
+  return %o : !heads
+}
