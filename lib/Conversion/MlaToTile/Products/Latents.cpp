@@ -11,6 +11,7 @@
 #include "Plan/Limits.h"
 #include "Products/CodedRows.h"
 #include "Products/PersistentProduct.h"
+#include "Rows/GroupColumns.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -22,7 +23,8 @@ bool Latent::canHoldRows(const TileShapes &shapes) const {
   if (!norm)
     return shapes.canHoldRow(product.columns);
   int64_t width = norm->gamma.size(0), tailWidth = product.columns - width;
-  if (const auto &scales = norm->output.scales; scales && scales->countAcross() > shapes.rows)
+  if (const auto &scales = norm->output.scales;
+      scales && !GroupColumns::canHold(shapes, width, scales->columns))
     return false;
   return shapes.canHoldRow(width) && (tailWidth == 0 || shapes.canHoldRow(tailWidth));
 }

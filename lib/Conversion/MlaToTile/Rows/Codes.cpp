@@ -53,11 +53,14 @@ Value mlac::mla_to_tile::divideToCodes(KernelBuilder &b, Value wide, Value scale
   shift = b.select(isBeyond(arith::CmpFPredicate::OGT, scale, farLimit),
                    b.like(scale, 1 / farLimit), shift);
   Value divisor = b.mulf(scale, shift);
-  int64_t columns = cast<RankedTensorType>(wide.getType()).getDimSize(1);
-  Value inverse = b.broadcast(b.divideExactly(one, divisor), columns);
-  Value x = b.mulf(wide, b.broadcast(shift, columns));
+  auto type = cast<RankedTensorType>(wide.getType());
+  auto spread = [&](Value ofRows) {
+    return ofRows.getType() == type ? ofRows : b.broadcast(ofRows, type.getDimSize(1));
+  };
+  Value inverse = spread(b.divideExactly(one, divisor));
+  Value x = b.mulf(wide, spread(shift));
   Value rough = b.mulf(x, inverse);
-  Value minusDivisor = b.broadcast(b.subf(b.like(divisor, 0), divisor), columns);
+  Value minusDivisor = spread(b.subf(b.like(divisor, 0), divisor));
   Value exact = b.fma(b.fma(rough, minusDivisor, x), inverse, rough);
   Value isLarge = isBeyond(arith::CmpFPredicate::OGE, b.absf(rough), saturated);
   Value quotient = b.select(isLarge, rough, math::CopySignOp::create(b, exact, rough));

@@ -30,7 +30,7 @@ mlir::Value chooseScales(KernelBuilder &b, const cache::ScaleRule &rule, mlir::V
 /// The scales of groups whose largest magnitudes are `amax`.
 mlir::Value scalesOfLargest(KernelBuilder &b, const cache::ScaleRule &rule, mlir::Value amax);
 
-/// The codes of rows `wide` divided by their scales [rows].
+/// The codes of rows `wide` divided by their scales [rows], or by those of each element.
 mlir::Value divideToCodes(KernelBuilder &b, mlir::Value wide, mlir::Value scale);
 
 } // namespace mlac::mla_to_tile

@@ -23,7 +23,7 @@
 
 #include "Plan/PagedPool.h"
 #include "Rows/Codes.h"
-#include "Rows/RowKernel.h"
+#include "Rows/GroupColumns.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -49,7 +49,8 @@ public:
 private:
   Value load(KernelBuilder &b, RowKernel &row, Value buffer, Value token, int64_t column);
   Value normalise(KernelBuilder &b, RowKernel &row, Value x, Value gamma);
-  void storeCodes(KernelBuilder &b, ValueRange args, RowKernel &head, Value x, Value token);
+  GroupColumns::Tiles loadGroups(GroupColumns &groups, KernelBuilder &b, Value buffer, Value token);
+  void storeCodes(KernelBuilder &b, ValueRange args, Value token);
 
   /// A row on its way to the cache, and its place there; elements.
   struct Appended {
@@ -63,8 +64,8 @@ private:
   void find(KernelBuilder &b, const Pool &pool, Value slot, Appended &row);
   void storeRow(KernelBuilder &b, ValueRange args, RowKernel &head, Value gamma,
                 const Appended &row);
-  Value normaliseGroups(KernelBuilder &b, ValueRange args, RowKernel &groups, Value factor,
-                        Value token);
+  void normaliseGroups(KernelBuilder &b, ValueRange args, GroupColumns &groups, Value factor,
+                       GroupColumns::Tiles &x);
   void appendCodes(KernelBuilder &b, ValueRange args, const Pool &pool, Value factor,
                    const Appended &row);
   int64_t half() const { return target.append.getRope().getDim() / 2; }
@@ -176,20 +177,25 @@ void LatentRow::storeRow(KernelBuilder &b, ValueRange args, RowKernel &head, Val
   head.storeIf(row.isInside, y, pool.find(Part::Latent).memory->buffer, row.latentBase, 0);
 }
 
-/// As rows of the pool's type are coded, which they are rounded to first.
+/// As rows of the pool's type are coded, which they are rounded to first; read once more, in
+/// groups.
 void LatentRow::appendCodes(KernelBuilder &b, ValueRange args, const Pool &pool, Value factor,
                             const Appended &row) {
   using mlac::cache::Part;
   const mlac::cache::Format &format = pool.type.getLayout();
-  RowKernel groups(step, b, width, /*stride=*/1, format.scaleGroup);
-  Value y = normaliseGroups(b, args, groups, factor, row.token);
-  y = b.widen(b.narrow(y, pool.type.getElement()));
+  GroupColumns groups(step, b, width, format.scaleGroup);
+  GroupColumns::Tiles y = loadGroups(groups, b, args[0], row.token);
+  normaliseGroups(b, args, groups, factor, y);
+  for (Value &tile : y)
+    tile = b.widen(b.narrow(tile, pool.type.getElement()));
   mlac::cache::ScaleRule rule = format.rule;
   rule.isPowerOfTwo = pool.type.getScaleRule() == mla::ScaleRule::PowerOfTwo;
-  Value scales = chooseScales(b, rule, y);
-  groups.storeIf(row.isInside, divideToCodes(b, y, scales), pool.find(Part::Latent).memory->buffer,
-                 row.latentBase, 0);
-  groups.storeVectorIf(row.isInside, scales, pool.find(Part::Scale).memory->buffer, row.scaleBase);
+  Value scales = scalesOfLargest(b, rule, groups.largest(y));
+  for (Value &tile : y)
+    tile = divideToCodes(b, tile, scales);
+  groups.store(row.isInside, y, pool.find(Part::Latent).memory->buffer, row.latentBase, 0);
+  groups.storeOfGroups(row.isInside, scales, pool.find(Part::Scale).memory->buffer, row.scaleBase,
+                       /*apart=*/1);
 }
 
 /// Behind the last row the last one again, with the same result.
@@ -215,36 +221,51 @@ void LatentRow::writeTail(KernelBuilder &b, Value rows, Value tail, Value token)
 void LatentRow::write(KernelBuilder &b, ValueRange args, int64_t count) {
   if (target.append)
     return append(b, args, count);
+  Value token = b.programId(0);
   if (!norm)
-    return writeTail(b, args[0], args[1], b.programId(0));
-  RowKernel head(step, b, width);
-  Value gamma = head.load(args[1], b.index(0), norm->gamma.offset), token = b.programId(0);
-  Value x = load(b, head, args[0], token, 0);
+    return writeTail(b, args[0], args[1], token);
   if (target.tail)
     writeTail(b, args[0], args[3], token);
   if (norm->output.scales)
-    return storeCodes(b, args, head, x, token);
+    return storeCodes(b, args, token);
+  RowKernel head(step, b, width);
+  Value gamma = head.load(args[1], b.index(0), norm->gamma.offset);
+  Value x = load(b, head, args[0], token, 0);
   head.store(normalise(b, head, x, gamma), args[2], b.mul(token, norm->output.strides[0]),
              norm->output.offset);
 }
 
-/// The row once more, in the layout in which a row of the tile is a group that has one scale. (Its
-/// columns are more than a sum over rows may have.)
-Value LatentRow::normaliseGroups(KernelBuilder &b, ValueRange args, RowKernel &groups, Value factor,
-                                 Value token) {
-  Value y = b.mulf(load(b, groups, args[0], token, 0), groups.broadcast(factor));
-  return b.mulf(y, groups.load(args[1], b.index(0), norm->gamma.offset));
+GroupColumns::Tiles LatentRow::loadGroups(GroupColumns &groups, KernelBuilder &b, Value buffer,
+                                          Value token) {
+  Value base = b.mul(token, source.rows.strides[0]);
+  GroupColumns::Tiles total;
+  for (int64_t part = 0; part < source.parts; ++part) {
+    auto next = groups.load(buffer, base, source.rows.offset + part * source.partStride);
+    for (auto [number, tile] : llvm::enumerate(next))
+      part == 0 ? total.push_back(tile) : void(total[number] = b.addf(total[number], tile));
+  }
+  return total;
 }
 
-void LatentRow::storeCodes(KernelBuilder &b, ValueRange args, RowKernel &head, Value x,
-                           Value token) {
+void LatentRow::normaliseGroups(KernelBuilder &b, ValueRange args, GroupColumns &groups,
+                                Value factor, GroupColumns::Tiles &x) {
+  GroupColumns::Tiles gamma = groups.load(args[1], b.index(0), norm->gamma.offset);
+  for (auto [tile, weight] : llvm::zip_equal(x, gamma))
+    tile = b.mulf(b.mulf(tile, groups.broadcast(factor)), weight);
+}
+
+void LatentRow::storeCodes(KernelBuilder &b, ValueRange args, Value token) {
   const CodeScales &scales = *norm->output.scales;
-  RowKernel groups(step, b, width, /*stride=*/1, scales.columns);
-  Value factor = rmsScale(b, head.sum(b.mulf(x, x)), width, *norm);
-  Value y = normaliseGroups(b, args, groups, factor, token);
-  Value ofGroups = chooseScales(b, kActivationRule, y);
-  groups.storeVector(ofGroups, args.back(), scales.place(b, token), 0, scales.groupStride());
-  groups.store(divideToCodes(b, y, ofGroups), args[2], b.mul(token, norm->output.strides[0]),
+  GroupColumns groups(step, b, width, scales.columns);
+  GroupColumns::Tiles y = loadGroups(groups, b, args[0], token);
+  auto squares = llvm::map_to_vector(y, [&](Value tile) { return b.mulf(tile, tile); });
+  normaliseGroups(b, args, groups, rmsScale(b, groups.sum(squares), width, *norm), y);
+  Value ofGroups = scalesOfLargest(b, kActivationRule, groups.largest(y));
+  for (Value &tile : y)
+    tile = divideToCodes(b, tile, ofGroups);
+  groups.storeOfGroups(/*condition=*/{}, ofGroups, args.back(), scales.place(b, token),
+                       scales.groupStride());
+  groups.store(/*condition=*/{}, y, args[2], b.mul(token, norm->output.strides[0]),
                norm->output.offset);
 }
 

@@ -16,6 +16,7 @@
 
 #include "Plan/Lowerings.h"
 #include "Rows/Codes.h"
+#include "Rows/GroupColumns.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -113,9 +114,9 @@ void mlac::mla_to_tile::emitRmsNorm(StepLowering &step, const TensorRef &input,
   bool isDense = norm.gamma.buffer && input.strides.back() == 1 && norm.gamma.strides.back() == 1 &&
                  norm.output.strides.back() == 1 &&
                  (norm.output.scales || norm.output.element() == input.element());
-  // Codes: a row of the tile is a group.
   const std::optional<CodeScales> &scales = norm.output.scales;
-  bool canHoldGroups = !scales || scales->countAcross() <= step.shapes.rows;
+  bool canHoldGroups =
+      !scales || GroupColumns::canHold(step.shapes, input.size(1), scales->columns);
   if (isDense && canHoldGroups && step.shapes.canHoldRow(input.size(1)))
     return emitLatentRows(step, step.value(input.sizes[0]), LatentRows{{input}, norm, {}});
   RowsNorm(step, input, norm).launch();

@@ -44,19 +44,6 @@ public:
   void store(Value tile, Value buffer, Value base, int64_t offset) {
     store(tile, buffer, base, offset, b.fixed(width / columns));
   }
-  /// A value for each of the tile's rows, `apart` elements from one to the next.
-  void storeVector(Value vector, Value buffer, Value base, int64_t offset, int64_t apart = 1) {
-    // One element wide: of the tile's equal columns the first is stored.
-    Value to = b.view(buffer, b.extent(base, offset), {b.fixed(width / columns), b.fixed(1)},
-                      {b.fixed(apart), b.fixed(1)});
-    b.store(b.broadcast(vector, kWidthMultiple), to, {b.index(0), b.index(0)});
-  }
-  void storeVectorIf(Value condition, Value vector, Value buffer, Value base) {
-    Value rows = b.choose(condition, b.index(width / columns), b.index(0));
-    Value to = b.view(buffer, b.extent(base), {mlir::OpFoldResult(rows), b.fixed(1)},
-                      {b.fixed(1), b.fixed(1)});
-    b.store(b.broadcast(vector, kWidthMultiple), to, {b.index(0), b.index(0)});
-  }
   /// Only where the condition holds.
   void storeIf(Value condition, Value tile, Value buffer, Value base, int64_t offset) {
     Value rows = b.choose(condition, b.index(width / columns), b.index(0));
