@@ -144,7 +144,7 @@ Step Machine::runAwait(Warpgroup &warpgroup, AwaitOp op) {
   return waitFor(warpgroup, op, *barrier, turn + 1);
 }
 
-/// The first to acquire a stage finds it without content.
+/// The first to acquire a stage finds it without content, unless the stage keeps what it held.
 Step Machine::runAcquire(Warpgroup &warpgroup, AcquireOp op) {
   Ring &ring = getRing(warpgroup, op.getRing());
   StageValue stage = getAs<StageValue>(warpgroup, op.getStage());
@@ -162,7 +162,8 @@ Step Machine::runAcquire(Warpgroup &warpgroup, AcquireOp op) {
   if (ring.acquiredTurn[stage.slot] < stage.turn) {
     ring.acquiredTurn[stage.slot] = stage.turn;
     int64_t stageBytes = op.getRing().getType().getStageBytes();
-    memory->forget(ring.base + stage.slot * stageBytes, stageBytes);
+    if (!op.getKeeps())
+      memory->forget(ring.base + stage.slot * stageBytes, stageBytes);
   }
   return Step::Advanced;
 }

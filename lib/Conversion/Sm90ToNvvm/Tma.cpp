@@ -51,13 +51,14 @@ Attribute mlac::sm90nvvm::describeTensorMap(sm90::TensorMapOp map) {
     return b.getArrayAttr(llvm::map_to_vector(numbers, describeNumber));
   };
   int64_t panelColumns = type.getPanelColumns();
-  SmallVector<int64_t> box{type.getRows(), std::min(type.getColumns(), panelColumns)};
+  const int64_t columns = std::min(type.getColumns(), panelColumns);
+  SmallVector<int64_t> box{type.getRows(), columns};
   SmallVector<OpFoldResult> sizes = view.getMixedSizes(), strides = view.getMixedStrides();
   if (int64_t panels = type.getPanels(); panels > 1) {
     box.insert(box.begin(), panels);
-    int64_t columns = view.getType().getShape().back();
+    int64_t width = view.getType().getShape().back();
     sizes.back() = b.getIndexAttr(panelColumns);
-    sizes.insert(sizes.end() - 2, b.getIndexAttr(columns / panelColumns));
+    sizes.insert(sizes.end() - 2, b.getIndexAttr(width / panelColumns));
     strides.insert(strides.end() - 2, b.getIndexAttr(panelColumns));
   }
   if (view.getType().getRank() == 3)
@@ -66,7 +67,7 @@ Attribute mlac::sm90nvvm::describeTensorMap(sm90::TensorMapOp map) {
     int64_t group = view.getType().getDimSize(2);
     int64_t rows = type.getRows();
     // Of one run: whole groups, or rows of one.
-    box = {std::max<int64_t>(rows / group, 1), 1, std::min(rows, group), panelColumns};
+    box = {std::max<int64_t>(rows / group, 1), 1, std::min(rows, group), columns};
   }
   int64_t argument = cast<BlockArgument>(view.getSource()).getArgNumber();
   return b.getDictionaryAttr({

@@ -72,6 +72,19 @@ sm90.kernel @map_of_groups(%x: memref<?xbf16>, %n: index)
   sm90.return
 }
 
+// A head's last panel is a box of what it has of one.
+// CHECK-LABEL: llvm.func @map_of_heads
+// CHECK-SAME:    box = array<i64: 1, 1, 64, 64>
+// CHECK-SAME:    box = array<i64: 1, 1, 64, 32>
+sm90.kernel @map_of_heads(%x: memref<?xbf16>, %n: index)
+    attributes {warpgroups = 1 : i32, shared_bytes = 16384 : i64} {
+  %v = memref.reinterpret_cast %x to offset: [0], sizes: [2, %n, 64, 96], strides: [96, 12288, 192, 1]
+      : memref<?xbf16> to memref<2x?x64x96xbf16, strided<[96, 12288, 192, 1]>>
+  %m = sm90.tensor_map %v : memref<2x?x64x96xbf16, strided<[96, 12288, 192, 1]>> -> !sm90.tensor_map<64x64xbf16>
+  %r = sm90.tensor_map %v : memref<2x?x64x96xbf16, strided<[96, 12288, 192, 1]>> -> !sm90.tensor_map<64x32xbf16>
+  sm90.return
+}
+
 // Without a promise of alignment elements go one by one.
 // CHECK-LABEL: llvm.func @elements
 // CHECK-NOT:     nvvm.cp.async.shared.global

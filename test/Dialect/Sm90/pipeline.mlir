@@ -29,8 +29,8 @@ sm90.kernel @roles(%x: memref<?xbf16>, %n: index, %out: memref<?xf32>) attribute
     sm90.elect {
       %s0 = sm90.stage_start
       %s = scf.for %i = %c0 to %n step %c64 iter_args(%st = %s0) -> (!sm90.stage) {
-        // CHECK: sm90.acquire %{{.*}}[%{{.*}}] : <stages
-        sm90.acquire %ring[%st] : !ring
+        // CHECK: sm90.acquire %{{.*}}[%{{.*}}] keeps : <stages
+        sm90.acquire %ring[%st] keeps : !ring
         %t = sm90.stage_tile %ring[%st] tile 0 : !ring -> !sm90.smem<64x128xbf16>
         // CHECK: sm90.expect %{{.*}}[%{{.*}}] part 0 bytes 16384
         sm90.expect %ring[%st] part 0 bytes 16384 : !ring

@@ -185,7 +185,7 @@ const GroupsCase kCases[] = {
      false,
      20},
     // Columns that fill no whole panels: zeros lie behind a head's, not the next head.
-    {"decode_96_columns", "", "stream", 16, 2, 96, 96, 64, 16, {{130, 1}, {65, 1}}, 4},
+    {"decode_96_columns", "", "stream", 16, 2, 96, 96, 64, 16, {{850, 1}, {65, 1}}, 4},
     {"decode_40_columns", "", "stream", 4, 4, 40, 40, 16, 0, {{130, 1}, {0, 1}, {17, 1}}, 4},
     {"decode_80_columns_cut", "", "stream", 8, 2, 80, 72, 32, 64, {{300, 1}, {70, 1}}, 6, true},
     {"queries_72_columns", "", "stream", 12, 2, 72, 72, 16, 16, {{130, 3}, {68, 3}}, 4},

@@ -165,6 +165,10 @@ static int64_t getPanelColumns(tile::LoadPagedOp load) {
   return sm90::getPanelColumns(load.getType().getElementType());
 }
 
+static int64_t getElementBytes(tile::LoadPagedOp load) {
+  return load.getType().getElementTypeBitWidth() / 8;
+}
+
 PagedTiles::PagedTiles(OpBuilder &builder, LazyCloner &cloner, tile::LoadPagedOp load,
                        int64_t columns, int64_t block)
     : load(load), block(block ? block : load.getType().getDimSize(0)),
@@ -176,6 +180,9 @@ PagedTiles::PagedTiles(OpBuilder &builder, LazyCloner &cloner, tile::LoadPagedOp
   if (heads && !heads->isDimension)
     panel = std::min(panel, heads->width);
   map = createMapOf(builder, view, boxRows, columns && countBoxes() == 1 ? columns : panel);
+  if (int64_t rest = heads && heads->isDimension ? heads->width % panel : 0;
+      rest * getElementBytes(load) % sm90::kTmaAlignment == 0 && rest != 0)
+    restMap = createMapOf(builder, view, boxRows, rest);
 }
 
 int64_t PagedTiles::countBoxes() const { return block / boxRows; }
@@ -233,8 +240,9 @@ PagedTiles::Block PagedTiles::find(OpBuilder &builder, LazyCloner &cloner, bool 
   return found;
 }
 
-void PagedTiles::copy(OpBuilder &builder, Location loc, const Block &block, int64_t column,
-                      Value target, Value ring, Value stage, int32_t part) const {
+void PagedTiles::copyBoxes(OpBuilder &builder, Location loc, Value boxes, const Block &block,
+                           int64_t column, Value target, Value ring, Value stage,
+                           int32_t part) const {
   Value first = arith::ConstantIndexOp::create(builder, loc, column);
   if (block.column)
     first = builder.createOrFold<arith::AddIOp>(loc, block.column, first);
@@ -242,9 +250,46 @@ void PagedTiles::copy(OpBuilder &builder, Location loc, const Block &block, int6
     SmallVector<Value, 4> coordinates = {page, block.row, first};
     if (block.head)
       coordinates.insert(coordinates.begin(), block.head);
-    sm90::TmaLoadOp::create(builder, loc, map, coordinates, target, ring, stage, part,
+    sm90::TmaLoadOp::create(builder, loc, boxes, coordinates, target, ring, stage, part,
                             static_cast<int64_t>(index) * boxRows, IntegerAttr());
   }
+}
+
+void PagedTiles::copy(OpBuilder &builder, Location loc, const Block &block, int64_t column,
+                      Value target, Value ring, Value stage, int32_t part) const {
+  copyBoxes(builder, loc, map, block, column, target, ring, stage, part);
+}
+
+/// The target's columns are the head's, from a panel on, up to the head's last panel or to a panel.
+PagedTiles::Ends PagedTiles::split(Value target) const {
+  auto type = cast<sm90::SmemType>(target.getType());
+  int64_t panel = type.getPanelColumns(), whole = (type.getPanels() - 1) * panel;
+  auto of = [&](int64_t columns) {
+    return getSharedType({type.getRows(), columns}, type.getElementType());
+  };
+  return {whole == 0 ? sm90::SmemType() : of(whole),
+          of(cast<sm90::TensorMapType>(restMap.getType()).getColumns())};
+}
+
+int64_t PagedTiles::countBytesAgain(Value target) const {
+  Ends ends = split(target);
+  auto bytesOf = [&](Value boxes, sm90::SmemType type) {
+    return type ? countBoxes() * cast<sm90::TensorMapType>(boxes.getType()).countBytes(type) : 0;
+  };
+  return bytesOf(map, ends.whole) + bytesOf(restMap, ends.rest);
+}
+
+void PagedTiles::copyAgain(OpBuilder &builder, Location loc, const Block &block, int64_t column,
+                           Value target, Value ring, Value stage, int32_t part) const {
+  Ends ends = split(target);
+  int64_t whole = ends.whole ? ends.whole.getColumns() : 0;
+  auto slice = [&](sm90::SmemType type, int64_t first) {
+    return sm90::SliceOp::create(builder, loc, type, target, first);
+  };
+  if (ends.whole)
+    copyBoxes(builder, loc, map, block, column, slice(ends.whole, 0), ring, stage, part);
+  copyBoxes(builder, loc, restMap, block, column + whole, slice(ends.rest, whole), ring, stage,
+            part);
 }
 
 /// Of a load's view from its own column on, and of the tile's column: as wide as both allow.

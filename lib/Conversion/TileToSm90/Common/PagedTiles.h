@@ -79,10 +79,29 @@ public:
   void copy(mlir::OpBuilder &builder, mlir::Location loc, const Block &block, int64_t column,
             mlir::Value target, mlir::Value ring, mlir::Value stage, int32_t part) const;
 
+  /// Whether the last panel of a head is part of one, behind which `copy` writes zeros. A box that
+  /// goes on behind the head takes longer: of heads of 96 columns all copies together 1.4 times as
+  /// long as those of whole boxes (one H100, docs/lab/grouped.md).
+  bool hasRest() const { return static_cast<bool>(restMap); }
+  /// The same for a target that `copy` has written before: those zeros stay, so that boxes end with
+  /// the head.
+  int64_t countBytesAgain(mlir::Value target) const;
+  void copyAgain(mlir::OpBuilder &builder, mlir::Location loc, const Block &block, int64_t column,
+                 mlir::Value target, mlir::Value ring, mlir::Value stage, int32_t part) const;
+
 private:
+  void copyBoxes(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value boxes,
+                 const Block &block, int64_t column, mlir::Value target, mlir::Value ring,
+                 mlir::Value stage, int32_t part) const;
+  /// What a target has of whole panels and of the last one.
+  struct Ends {
+    mlir::sm90::SmemType whole, rest; // null: none
+  };
+  Ends split(mlir::Value target) const;
+
   mutable mlir::tile::LoadPagedOp load; // op accessors are not const
   int64_t block = 0, boxRows = 0;
-  mlir::Value map;
+  mlir::Value map, restMap;
 };
 
 /// Copies the columns of `load`, of pages or of rows by a list, from `column` on, row by row, by

@@ -27,14 +27,22 @@ public:
 private:
   bool keeps(Value value) const override { return !isTile(value); }
   void emit(Operation *op) override;
+  void begin() override;
+  SmallVector<Value *> getStages(Operation *op) override;
+  bool hasRests() const {
+    return llvm::any_of(entry.keyMaps, [](const PagedTiles &map) { return map.hasRest(); });
+  }
   void emitSides();
   void loadQueries();
   void loadKeys();
   void loadCodes();
   /// Where blocks lie, by the terms; empty where threads copy rows.
   SmallVector<PagedTiles::Block> findBlocks();
+  void copyBlock(ArrayRef<PagedTiles::Block> blocks, bool isAgain);
   void copyPart(const Part &part, int32_t number, Value target);
 
+  /// Stages that were never filled, where that makes a difference.
+  Value freshStages;
   /// What was known before the sides, and which one: each has queries of its own.
   SmallVector<LazyCloner, 2> sides;
 };
@@ -114,11 +122,19 @@ SmallVector<PagedTiles::Block> Producer::findBlocks() {
   return blocks;
 }
 
-/// The block table is read before the wait for a free stage, which hides its
-/// latency.
-void Producer::loadKeys() {
-  SmallVector<PagedTiles::Block> blocks = findBlocks();
-  sm90::AcquireOp::create(b, entry.keyRing, keyStage);
+void Producer::begin() {
+  if (hasRests())
+    freshStages = arith::ConstantIndexOp::create(b, program.stages);
+}
+
+SmallVector<Value *> Producer::getStages(Operation *op) {
+  SmallVector<Value *> stages = Role::getStages(op);
+  if (freshStages && op->isProperAncestor(program.keys.front()))
+    stages.push_back(&freshStages);
+  return stages;
+}
+
+void Producer::copyBlock(ArrayRef<PagedTiles::Block> blocks, bool isAgain) {
   for (auto [index, part] : llvm::enumerate(program.parts)) {
     auto number = static_cast<int32_t>(index);
     Value target = slice(getTile(entry.keyRing, keyStage, part.tile), part.column, part.columns);
@@ -127,10 +143,34 @@ void Producer::loadKeys() {
       continue;
     }
     const PagedTiles &map = entry.keyMaps[part.tile];
-    sm90::ExpectOp::create(b, entry.keyRing, keyStage, number,
-                           static_cast<int32_t>(map.countBytes(target)));
-    map.copy(b, b.getLoc(), blocks[part.tile], part.column, target, entry.keyRing, keyStage,
-             number);
+    bool isLast = part.column + part.columns == program.getWidth(part.tile);
+    bool keepsZeros = isAgain && isLast && map.hasRest();
+    int64_t bytes = keepsZeros ? map.countBytesAgain(target) : map.countBytes(target);
+    sm90::ExpectOp::create(b, entry.keyRing, keyStage, number, static_cast<int32_t>(bytes));
+    auto copy = keepsZeros ? &PagedTiles::copyAgain : &PagedTiles::copy;
+    (map.*copy)(b, b.getLoc(), blocks[part.tile], part.column, target, entry.keyRing, keyStage,
+                number);
+  }
+}
+
+/// The block table is read before the wait for a free stage, which hides its
+/// latency.
+void Producer::loadKeys() {
+  SmallVector<PagedTiles::Block> blocks = findBlocks();
+  sm90::AcquireOp::create(b, entry.keyRing, keyStage, /*keeps=*/static_cast<bool>(freshStages));
+  if (!freshStages) {
+    copyBlock(blocks, /*isAgain=*/false);
+  } else {
+    Value zero = arith::ConstantIndexOp::create(b, 0), one = arith::ConstantIndexOp::create(b, 1);
+    Value isAgain = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, freshStages, zero);
+    auto branch = scf::IfOp::create(b, isAgain, /*withElseRegion=*/true);
+    for (bool again : {true, false}) {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(again ? branch.thenBlock() : branch.elseBlock());
+      copyBlock(blocks, again);
+    }
+    Value left = arith::SubIOp::create(b, freshStages, one);
+    freshStages = arith::SelectOp::create(b, isAgain, zero, left);
   }
   keyStage = next(keyStage, entry.keyRing);
 }

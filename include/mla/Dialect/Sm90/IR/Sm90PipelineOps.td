@@ -181,15 +181,19 @@ class Sm90_RingAccess<string mnemonic, dag more = (ins)> : Sm90_Op<mnemonic> {
   let arguments = !con((ins Sm90_Ring:$ring, Sm90_Stage:$stage), more);
 }
 
-def Sm90_AcquireOp : Sm90_RingAccess<"acquire"> {
+def Sm90_AcquireOp : Sm90_RingAccess<"acquire", (ins UnitAttr:$keeps)> {
   let summary = "a producer waits until the stage is free";
   let description = [{
     Returns when every consumer has released the stage's previous use (at once
     for the first). Every executing thread waits.
 
+    What the stage held is undefined behind it, but for `keeps`: elements that no
+    copy writes again stay as they were. So zeros behind a head's columns, which
+    the first copies wrote, are written once.
+
     (C1) the ring has empty barriers (empty_count > 0).
   }];
-  let assemblyFormat = "$ring `[` $stage `]` attr-dict `:` type($ring)";
+  let assemblyFormat = "$ring `[` $stage `]` (`keeps` $keeps^)? attr-dict `:` type($ring)";
   let hasVerifier = 1;
 }
 
