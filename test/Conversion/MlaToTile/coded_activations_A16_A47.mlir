@@ -33,9 +33,13 @@
 // CHECK: %[[BOTH:.*]] = arith.mulf %[[ROWS]], %{{.*}} : tensor<64xf32>
 // CHECK: %[[FACTOR:.*]] = tile.broadcast %[[BOTH]]
 // CHECK: math.fma %[[PART]], %[[FACTOR]], %
+// A column for each group of 128, whose halves are two tiles.
 // CHECK-LABEL: tile.kernel @rms_norm_row_256_codes
-// CHECK: %[[CODES:.*]] = arith.truncf %{{.*}} to tensor<64x128xf8E4M3FN>
-// CHECK: tile.store %[[CODES]]
+// CHECK: tile.reduce max %{{.*}} dim 0 : tensor<64x8xf32> -> tensor<8xf32>
+// CHECK: %[[FIRST:.*]] = arith.truncf %{{.*}} to tensor<64x8xf8E4M3FN>
+// CHECK: %[[SECOND:.*]] = arith.truncf %{{.*}} to tensor<64x8xf8E4M3FN>
+// CHECK: tile.store %[[FIRST]]
+// CHECK: tile.store %[[SECOND]]
 //
 // CPU-LABEL: tile.plan @chain
 // CPU: tile.launch @quantize_128
