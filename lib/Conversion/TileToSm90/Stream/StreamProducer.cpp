@@ -143,8 +143,8 @@ void Producer::copyBlock(ArrayRef<PagedTiles::Block> blocks, bool isAgain) {
       continue;
     }
     const PagedTiles &map = entry.keyMaps[part.tile];
-    bool keepsZeros = isAgain && map.hasRest() &&
-                      part.column + part.columns == program.getWidth(part.tile);
+    bool keepsZeros =
+        isAgain && map.hasRest() && part.column + part.columns == program.getWidth(part.tile);
     int64_t bytes = keepsZeros ? map.countBytesAgain(target) : map.countBytes(target);
     sm90::ExpectOp::create(b, entry.keyRing, keyStage, number, static_cast<int32_t>(bytes));
     auto copy = keepsZeros ? &PagedTiles::copyAgain : &PagedTiles::copy;
