@@ -35,9 +35,9 @@
 // CHECK: math.fma %[[PART]], %[[FACTOR]], %
 // A column for each group of 128, whose halves are two tiles.
 // CHECK-LABEL: tile.kernel @rms_norm_row_256_codes
-// CHECK: tile.reduce max %{{.*}} dim 0 : tensor<64x8xf32> -> tensor<8xf32>
-// CHECK: %[[FIRST:.*]] = arith.truncf %{{.*}} to tensor<64x8xf8E4M3FN>
-// CHECK: %[[SECOND:.*]] = arith.truncf %{{.*}} to tensor<64x8xf8E4M3FN>
+// CHECK: tile.reduce {{ *}}max %{{.*}} dim 0 : tensor<64x16xf32> -> tensor<16xf32>
+// CHECK: %[[FIRST:.*]] = arith.truncf %{{.*}} to tensor<64x16xf8E4M3FN>
+// CHECK: %[[SECOND:.*]] = arith.truncf %{{.*}} to tensor<64x16xf8E4M3FN>
 // CHECK: tile.store %[[FIRST]]
 // CHECK: tile.store %[[SECOND]]
 //
