@@ -137,14 +137,15 @@ SmallVector<Value *> Producer::getStages(Operation *op) {
 void Producer::copyBlock(ArrayRef<PagedTiles::Block> blocks, bool isAgain) {
   for (auto [index, part] : llvm::enumerate(program.parts)) {
     auto number = static_cast<int32_t>(index);
-    Value target = slice(getTile(entry.keyRing, keyStage, part.tile), part.column, part.columns);
+    Value tile = getTile(entry.keyRing, keyStage, part.tile);
+    Value target = slice(tile, part.column, part.columns);
     if (!program.usesTma) {
       copyPart(part, number, target);
       continue;
     }
     const PagedTiles &map = entry.keyMaps[part.tile];
-    bool keepsZeros =
-        isAgain && map.hasRest() && part.column + part.columns == program.getWidth(part.tile);
+    int64_t width = cast<sm90::SmemType>(tile.getType()).getColumns();
+    bool keepsZeros = isAgain && map.hasRest() && part.column + part.columns == width;
     int64_t bytes = keepsZeros ? map.countBytesAgain(target) : map.countBytes(target);
     sm90::ExpectOp::create(b, entry.keyRing, keyStage, number, static_cast<int32_t>(bytes));
     auto copy = keepsZeros ? &PagedTiles::copyAgain : &PagedTiles::copy;
