@@ -11,8 +11,8 @@ if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   set(MLAC_PRECOMPILE OFF) # no other compiler knows -include-pch
 endif()
 
-# Writes PCH.sum, which ccache reads in place of the 190 MB of PCH (CCACHE_PCH_EXTSUM of the
-# presets): a digest of all headers in it. The bytes of PCH hold paths of the checkout.
+# Writes PCH.sum, which ccache reads in place of the 190 MB of PCH (CCACHE_PCH_EXTSUM and
+# CCACHE_IGNOREHEADERS of the presets): a digest of all headers in it. PCH holds the checkout's paths.
 function(mlac_sum_headers header pch)
   list(TRANSFORM MLIR_INCLUDE_DIRS PREPEND -I OUTPUT_VARIABLE includes)
   list(TRANSFORM LLVM_INCLUDE_DIRS PREPEND -I OUTPUT_VARIABLE llvm_includes)
