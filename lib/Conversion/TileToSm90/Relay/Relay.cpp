@@ -44,9 +44,8 @@ static bool haveSuitableWidths(tile::AttendOp attend, std::string &why) {
   }
   if (why = findHalvesFault(attend.getOutputWidth()); !why.empty())
     return false;
-  size_t terms = attend.getQueries().size();
-  if (terms > 2 || (terms == 2 && attend.getWidth(1) > sm90::kPanelColumns)) {
-    why = "the scores have more than one panel besides the values";
+  if (attend.getQueries().size() > 2) {
+    why = "the scores have more than one part besides the values";
     return false;
   }
   if (attend.getRows() == sm90::kTileRows && attend.getBlock() == sm90::kTileRows)
@@ -117,17 +116,20 @@ static bool isCode(AttentionLoop::Term &term) {
 
 Shape::Shape(AttentionLoop &loop)
     : leftPanels(loop.getOutputWidth() / sm90::kPanelColumns / 2), rightPanels(leftPanels),
-      hasRope(loop.terms.size() > 1),
+      ropePanels(loop.terms.size() > 1
+                     ? llvm::divideCeil(loop.terms[1].getKeyType().getDimSize(1),
+                                        sm90::kPanelColumns)
+                     : 0),
       usesTma(llvm::all_of(
           loop.terms,
           [](AttentionLoop::Term &term) { return PagedTiles::getBoxRows(term.keys) != 0; })),
       isListed(static_cast<bool>(loop.entries)), hasCodes(isCode(loop.terms[0])),
-      hasRopeCodes(hasRope && isCode(loop.terms[1])), element(loop.getElementType()),
+      hasRopeCodes(hasRope() && isCode(loop.terms[1])), element(loop.getElementType()),
       operand(hasCodes ? Float16Type::get(element.getContext()) : element) {}
 
 /// As many slots of the left ring, which live longer, as fit beside the other rings.
 static int64_t chooseLeftStages(const Shape &shape, int64_t rightStages, int64_t ropeStages) {
-  RelayShape panels(shape.leftPanels, shape.rightPanels, shape.hasRope ? 1 : 0, shape.hasCodes,
+  RelayShape panels(shape.leftPanels, shape.rightPanels, shape.ropePanels, shape.hasCodes,
                     shape.hasRopeCodes);
   RelayOrder order;
   order.leftStages = shape.hasCodes ? 2 : 3; // beside a block of codes as it came
@@ -141,7 +143,7 @@ static int64_t chooseLeftStages(const Shape &shape, int64_t rightStages, int64_t
 RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
   auto given = getSchedule<tile::RelayScheduleAttr>(loop.kernel);
   RelayOptions options;
-  RelayOrder least = RelayOrder::getLeast(shape.hasRope, shape.hasCodes, shape.hasRopeCodes);
+  RelayOrder least = RelayOrder::getLeast(shape.hasRope(), shape.hasCodes, shape.hasRopeCodes);
   options.rightStages = given.getRightStages().value_or(least.rightStages);
   options.ropeStages = given.getRopeStages().value_or(least.ropeStages);
   options.leftStages = given.getLeftStages().value_or(
@@ -284,11 +286,15 @@ void relay::Kernel::createMaps() {
       rightKeys = PagedTiles(b, entry, keys, options.rightPanelsPerPart * sm90::kPanelColumns);
   }
   queryMaps.emplace_back(b, entry, loop.terms[0].query, sm90::kTileRows, shape.getLeftColumns());
-  if (!shape.hasRope)
+  if (!shape.hasRope())
     return;
+  // A box of several panels sees whole ones only.
+  bool isWhole = loop.terms[1].getKeyType().getDimSize(1) % sm90::kPanelColumns == 0;
+  int64_t columns = isWhole ? shape.getRopeColumns() : sm90::kPanelColumns;
   if (shape.usesTma)
-    rope = PagedTiles(b, entry, cast<tile::LoadPagedOp>(loop.terms[1].keys));
-  queryMaps.emplace_back(b, entry, loop.terms[1].query, sm90::kTileRows);
+    rope = PagedTiles(b, entry, cast<tile::LoadPagedOp>(loop.terms[1].keys),
+                      shape.hasRopeCodes ? 0 : columns);
+  queryMaps.emplace_back(b, entry, loop.terms[1].query, sm90::kTileRows, columns);
 }
 
 Value relay::Kernel::createRing(StringRef label, int64_t stages, int64_t parts,
@@ -313,16 +319,16 @@ void relay::Kernel::createRings() {
     weightTiles.push_back(rowsType());
   weights = createRing("weights", 1, 1, weightTiles, role, 2 * role);
   int64_t queryColumns = keepsQueries() ? shape.getRightColumns() : loop.getOutputWidth();
-  sm90::SmemType plainPanel = getSharedType({rows, sm90::kPanelColumns}, shape.element);
+  sm90::SmemType ropeTile = getSharedType({rows, shape.getRopeColumns()}, shape.element);
   SmallVector<sm90::SmemType> queryTiles = {getSharedType({rows, queryColumns}, shape.element)};
-  if (shape.hasRope)
-    queryTiles.push_back(plainPanel);
+  if (shape.hasRope())
+    queryTiles.push_back(ropeTile);
   queries = createRing("queries", 1, 1, queryTiles, thread, role);
   left = createRing("left", options.leftStages, 1, {leftTile}, fill, role);
   right = createRing("right", options.rightStages, shape.rightPanels / options.rightPanelsPerPart,
                      {rightTile}, fill, role);
-  if (shape.hasRope && !shape.hasRopeCodes)
-    ropes = createRing("rope", options.ropeStages, 1, {plainPanel}, copy, role);
+  if (shape.hasRope() && !shape.hasRopeCodes)
+    ropes = createRing("rope", options.ropeStages, 1, {ropeTile}, copy, role);
   if (shape.hasCodes) {
     createCodeRings(copy, role);
     auto type = sm90::SmemType::get(b.getContext(), {sm90::kWarpgroupWarps, rows}, b.getF32Type(),

@@ -16,6 +16,8 @@
 
 #include "mla/Dialect/Sm90/IR/Sm90CodeOps.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 using namespace mlac;
 using namespace mlac::relay;
@@ -24,7 +26,7 @@ using namespace mlac::relay;
 // Rings
 //===----------------------------------------------------------------------===//
 
-/// A stage is a panel of codes; RoPE's comes first.
+/// A stage is a panel of codes; RoPE's come first.
 void relay::Kernel::createCodeRings(int32_t copy, int32_t role) {
   Type code = loop.terms[0].getKeyType().getElementType();
   sm90::SmemType tile = getSharedType({sm90::kTileRows, sm90::kCodePanelColumns}, code);
@@ -41,7 +43,11 @@ void relay::Kernel::createCodeRings(int32_t copy, int32_t role) {
 int64_t relay::Kernel::countCodePanels(bool isLeft) const {
   if (isLeft)
     return shape.getLeftColumns() / sm90::kCodePanelColumns;
-  return shape.getRightColumns() / sm90::kCodePanelColumns + (shape.hasRopeCodes ? 1 : 0);
+  return shape.getRightColumns() / sm90::kCodePanelColumns + countRopeCodePanels();
+}
+
+int64_t relay::Kernel::countRopeCodePanels() const {
+  return shape.hasRopeCodes ? llvm::divideCeil(shape.getRopeColumns(), sm90::kCodePanelColumns) : 0;
 }
 
 //===----------------------------------------------------------------------===//
@@ -52,9 +58,11 @@ int64_t relay::Kernel::countCodePanels(bool isLeft) const {
 void relay::Kernel::copyCodes(OutputState &state, LazyCloner &cloner,
                               const PagedTiles::Block &block, int64_t panel, Value stage) {
   Value ring = state.isLeft ? leftCodes : rightCodes, target = tileOf(ring, stage, 0);
-  bool hasRope = !state.isLeft && shape.hasRopeCodes, isRope = hasRope && panel == 0;
-  int64_t first = state.isLeft ? 0 : shape.getLeftColumns();
-  int64_t column = isRope ? 0 : first + (panel - (hasRope ? 1 : 0)) * sm90::kCodePanelColumns;
+  int64_t ofRope = state.isLeft ? 0 : countRopeCodePanels();
+  bool isRope = panel < ofRope;
+  int64_t column = (isRope ? panel : panel - ofRope) * sm90::kCodePanelColumns;
+  if (!state.isLeft && !isRope)
+    column += shape.getLeftColumns();
   sm90::AcquireOp::create(b, ring, stage);
   if (!shape.usesTma) {
     copyKeyRows(b, cloner, loop.terms[isRope ? 1 : 0].keys, column, target);

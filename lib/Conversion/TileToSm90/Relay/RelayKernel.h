@@ -31,7 +31,7 @@ using mlir::ValueRange;
 struct Shape {
   explicit Shape(AttentionLoop &loop);
   int64_t leftPanels, rightPanels;
-  bool hasRope;
+  int64_t ropePanels; // 0: no RoPE keys
   /// Else all threads of the output roles copy the keys (small pages), row by row.
   bool usesTma;
   /// A list names the keys, so that any block may have masks.
@@ -43,6 +43,8 @@ struct Shape {
 
   int64_t getLeftColumns() const { return leftPanels * mlir::sm90::kPanelColumns; }
   int64_t getRightColumns() const { return rightPanels * mlir::sm90::kPanelColumns; }
+  int64_t getRopeColumns() const { return ropePanels * mlir::sm90::kPanelColumns; }
+  bool hasRope() const { return ropePanels != 0; }
 };
 
 RelayOptions chooseOptions(AttentionLoop &loop, const Shape &shape);
@@ -74,7 +76,6 @@ private:
   Value takeQueries(ScoreState &state);
   SmallVector<Value, 2> awaitQueries(LazyCloner &cloner, Value stage);
   void loadQueries(Value item, Value stage);
-  Value multiplyRope(ScoreState &state, Value scores);
   Value multiplyLeft(ScoreState &state, Value queries);
   Value multiplyRight(ScoreState &state, Value scores, Value gateStage, Value position);
   Value findNext(Value position);
@@ -114,6 +115,7 @@ private:
   // RelayCodes.cpp
   void createCodeRings(int32_t copy, int32_t role);
   int64_t countCodePanels(bool isLeft) const;
+  int64_t countRopeCodePanels() const;
   void refillCodes(OutputState &state, llvm::function_ref<void()> untilFree);
   void copyScales(OutputState &state, LazyCloner &cloner, Value exists);
   void whereExists(Value exists, llvm::function_ref<void()> body);
@@ -121,7 +123,7 @@ private:
                  int64_t panel, Value stage);
   void copyRope(OutputState &state, LazyCloner &cloner, const PagedTiles::Block &block);
   /// Whether the role brings RoPE keys as they are.
-  bool bringsRope(bool isLeft) const { return !isLeft && shape.hasRope && !shape.hasRopeCodes; }
+  bool bringsRope(bool isLeft) const { return !isLeft && shape.hasRope() && !shape.hasRopeCodes; }
   Value getCodeRest(LazyCloner &cloner, Type type);
 
   // RelayKeys.cpp

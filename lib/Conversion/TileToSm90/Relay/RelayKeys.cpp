@@ -146,18 +146,28 @@ Value relay::Kernel::turnWords(Products &products, Value words, Value scale) {
 
 /// RoPE keys come first: they are small.
 void relay::Kernel::multiplyRopeKeys(KeyState &state, Products &products) {
-  if (!shape.hasRope)
+  if (!shape.hasRope())
     return;
   if (!shape.hasRopeCodes) {
     sm90::AwaitOp::create(b, ropes, state.ropes, 0);
-    return multiplyPanel(products, tileOf(ropes, state.ropes, 0), state.queryTiles[1]);
+    for (int64_t panel = 0; panel < shape.ropePanels; ++panel)
+      multiplyPanel(products, panels(tileOf(ropes, state.ropes, 0), panel, 1),
+                    panels(state.queryTiles[1], panel, 1));
+    return;
   }
-  sm90::AwaitOp::create(b, rightCodes, state.rightCodes, 0);
-  Value words = loadWords(rightCodes, state.rightCodes, 0);
-  Value keys = turnWords(products, words, constantFloat(1, b.getF32Type()));
-  sm90::ReleaseOp::create(b, rightCodes, state.rightCodes, /*remote=*/false);
-  state.rightCodes = next(state.rightCodes, rightCodes);
-  multiplyPanel(products, keys, state.queryTiles[1]);
+  constexpr int64_t perStage = sm90::kCodePanelColumns / sm90::kPanelColumns;
+  for (int64_t panel = 0; panel < shape.ropePanels; ++panel) {
+    int64_t inStage = panel % perStage;
+    if (inStage == 0)
+      sm90::AwaitOp::create(b, rightCodes, state.rightCodes, 0);
+    Value words = loadWords(rightCodes, state.rightCodes, inStage * sm90::kPanelColumns);
+    Value keys = turnWords(products, words, constantFloat(1, b.getF32Type()));
+    if (inStage + 1 == perStage || panel + 1 == shape.ropePanels) {
+      sm90::ReleaseOp::create(b, rightCodes, state.rightCodes, /*remote=*/false);
+      state.rightCodes = next(state.rightCodes, rightCodes);
+    }
+    multiplyPanel(products, keys, panels(state.queryTiles[1], panel, 1));
+  }
 }
 
 /// Codes are loaded a step ahead of stores that may, for all that LLVM knows, be to the same place.

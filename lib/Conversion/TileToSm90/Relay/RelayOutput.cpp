@@ -101,7 +101,7 @@ void relay::Kernel::emitCopies(OutputState &state, LazyCloner &cloner, const Ent
                 state.filled, panel / perPart);
     });
   }
-  if (state.isLeft || !shape.hasRope)
+  if (state.isLeft || !shape.hasRope())
     return;
   sm90::AcquireOp::create(b, ropes, state.filledRope);
   Value ropeTile = tileOf(ropes, state.filledRope, 0);
@@ -133,7 +133,7 @@ void relay::Kernel::emitRowCopies(OutputState &state, LazyCloner &cloner, const 
     copyKeyRows(b, cloner, loop.terms[0].keys, state.isLeft ? 0 : shape.getLeftColumns(), tile);
   });
   sm90::CopyPublishOp::create(b, ring, state.filled, 0);
-  if (state.isLeft || !shape.hasRope)
+  if (state.isLeft || !shape.hasRope())
     return;
   sm90::AcquireOp::create(b, ropes, state.filledRope);
   copyKeyRows(b, cloner, loop.terms[1].keys, 0, tileOf(ropes, state.filledRope, 0));
@@ -177,7 +177,7 @@ void relay::Kernel::refill(OutputState &state, llvm::function_ref<void()> untilF
       emitCopies(state, cloner, found, findsPagesEarly() ? block : leftKeys.find(b, cloner));
   }
   state.filled = next(state.filled, state.isLeft ? left : right);
-  if (!state.isLeft && shape.hasRope)
+  if (!state.isLeft && shape.hasRope())
     // Rings of equal length are at the same stage: one register for both.
     state.filledRope =
         options.ropeStages == options.rightStages ? state.filled : next(state.filledRope, ropes);

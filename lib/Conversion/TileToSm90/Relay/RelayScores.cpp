@@ -87,20 +87,12 @@ void relay::Kernel::loadQueries(Value item, Value stage) {
                             panels(tile, panel - first, shape.leftPanels), queries, stage, 0, 0,
                             IntegerAttr());
   }
-  if (!shape.hasRope)
+  if (!shape.hasRope())
     return;
   SmallVector<Value> ropePlace = queryMaps[1].getCoordinates(b, cloner);
   ropePlace.back() = constantIndex(0);
   sm90::TmaLoadOp::create(b, queryMaps[1].getMap(), ropePlace, tileOf(queries, stage, 1), queries,
                           stage, 0, 0, IntegerAttr());
-}
-
-Value relay::Kernel::multiplyRope(ScoreState &state, Value scores) {
-  sm90::AwaitOp::create(b, ropes, state.ropes, 0);
-  sm90::WgmmaFenceOp::create(b);
-  return sm90::WgmmaOp::create(b, scores.getType(), state.queryTiles[1],
-                               tileOf(ropes, state.ropes, 0), scores, /*transpose_lhs=*/false,
-                               /*transpose_rhs=*/true);
 }
 
 /// A: the left half, from queries in `registers`.
@@ -120,32 +112,38 @@ Value relay::Kernel::multiplyLeft(ScoreState &state, Value registers) {
 /// it. Returns finished scores. Of a list, the entries at `position` are read under them.
 Value relay::Kernel::multiplyRight(ScoreState &state, Value scores, Value gateStage,
                                    Value position) {
-  auto multiply = [&](Value lhs, Value rhs) {
-    scores = sm90::WgmmaOp::create(b, scores.getType(), lhs, rhs, scores,
-                                   /*transpose_lhs=*/false, /*transpose_rhs=*/true);
+  bool hasGate = gateStage && gate && options.gateEarlyPanels > 0;
+  int64_t behindGate = shape.rightPanels + shape.ropePanels - options.gateEarlyPanels;
+  auto multiply = [&](Value query, Value keys, int64_t panel) {
+    scores = sm90::WgmmaOp::create(b, scores.getType(), panels(query, panel, 1),
+                                   panels(keys, panel, 1), scores, /*transpose_lhs=*/false,
+                                   /*transpose_rhs=*/true);
+    if (hasGate && --behindGate == 0)
+      sm90::WgmmaCommitOp::create(b);
+  };
+  auto multiplyRope = [&] {
+    sm90::AwaitOp::create(b, ropes, state.ropes, 0);
+    sm90::WgmmaFenceOp::create(b);
+    for (int64_t panel = 0; panel < shape.ropePanels; ++panel)
+      multiply(state.queryTiles[1], tileOf(ropes, state.ropes, 0), panel);
   };
   // Rows that threads copied need a proxy fence behind the wait: one for both. Else
   // RoPE is what a slot's refill copies last, so it is multiplied last.
-  bool isRopeFirst = shape.hasRope && !shape.usesTma;
-  bool isRopeLast = shape.hasRope && shape.usesTma;
+  bool isRopeFirst = shape.hasRope() && !shape.usesTma;
   if (isRopeFirst) {
     sm90::AwaitOp::create(b, right, state.right, 0);
-    scores = multiplyRope(state, scores);
+    multiplyRope();
   }
-  Value query = state.queryTiles[0], keys = tileOf(right, state.right, 0);
-  bool hasGate = gateStage && gate && options.gateEarlyPanels > 0;
-  int64_t gatePanel = shape.rightPanels - options.gateEarlyPanels + (isRopeLast ? 1 : 0);
+  Value keys = tileOf(right, state.right, 0);
   for (int64_t panel = 0; panel < shape.rightPanels; ++panel) {
     if (panel % options.rightPanelsPerPart == 0 && !isRopeFirst) {
       sm90::AwaitOp::create(b, right, state.right, panel / options.rightPanelsPerPart);
       sm90::WgmmaFenceOp::create(b);
     }
-    multiply(panels(query, panel, 1), panels(keys, panel, 1));
-    if (hasGate && panel + 1 == gatePanel)
-      sm90::WgmmaCommitOp::create(b);
+    multiply(state.queryTiles[0], keys, panel);
   }
-  if (isRopeLast)
-    scores = multiplyRope(state, scores);
+  if (shape.hasRope() && !isRopeFirst)
+    multiplyRope();
   sm90::WgmmaCommitOp::create(b);
   state.gap = findGap(state.cloner, position);
   if (hasGate) {
@@ -155,7 +153,7 @@ Value relay::Kernel::multiplyRight(ScoreState &state, Value scores, Value gateSt
   auto wait = sm90::WgmmaWaitOp::create(b, scores.getType(), /*pending=*/0, scores);
   if (gateStage && gate && !hasGate)
     sm90::PublishOp::create(b, gate, gateStage, 0);
-  if (shape.hasRope) {
+  if (shape.hasRope()) {
     sm90::ReleaseOp::create(b, ropes, state.ropes, /*remote=*/false);
     state.ropes = next(state.ropes, ropes);
   }
@@ -347,7 +345,7 @@ Value relay::Kernel::takeQueries(ScoreState &state) {
 SmallVector<Value, 2> relay::Kernel::awaitQueries(LazyCloner &cloner, Value stage) {
   sm90::AwaitOp::create(b, queries, stage, 0);
   SmallVector<Value, 2> tiles = {tileOf(queries, stage, 0)};
-  if (shape.hasRope)
+  if (shape.hasRope())
     tiles.push_back(tileOf(queries, stage, 1));
   clearAbsentRows(tiles);
   if (!shape.hasCodes)
