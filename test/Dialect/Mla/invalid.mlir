@@ -1558,6 +1558,30 @@ func.func @latent_append_c6(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, 
 
 // -----
 
+func.func @latent_append_c1_plain(%h: tensor<?x7168xbf16>, %w: tensor<448x7168xbf16>, %g: tensor<512xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected a weight of L rows and more, where nothing is rotated, for gamma 'tensor<512xbf16>', got 'tensor<448x7168xbf16>'}}
+  %0 = mla.latent_append %h, %w, %g eps 1.0 into %cache, %b : tensor<?x7168xbf16>, tensor<448x7168xbf16>, tensor<512xbf16> into !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @latent_append_c5_plain(%h: tensor<?x7168xbf16>, %w: tensor<512x7168xbf16>, %g: tensor<512xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected a cache of latent: 512, got}}
+  %0 = mla.latent_append %h, %w, %g eps 1.0 into %cache, %b : tensor<?x7168xbf16>, tensor<512x7168xbf16>, tensor<512xbf16> into !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @latent_append_c6_alone(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %g: tensor<512xbf16>, %t: tensor<?x64xf32>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected a table of angles and a rotation, or neither, got a table alone}}
+  %0 = "mla.latent_append"(%h, %w, %g, %t, %cache, %b) <{eps = 1.0 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 1, 1>}> : (tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16>, tensor<?x64xf32>, !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch) -> !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>
+  return
+}
+
+// -----
+
 func.func @latent_append_kept(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %g: tensor<512xbf16>, %t: tensor<?x64xf32>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
   // expected-error @+2 {{failed to infer returned types}}
   // expected-error @+1 {{'mla.latent_append' op inferred type(s) '!mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>', 'tensor<?x512xbf16>', 'tensor<?x64xbf16>' are incompatible with return type(s) of operation '!mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>'}}

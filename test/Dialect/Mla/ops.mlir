@@ -67,6 +67,9 @@ func.func @latent_project(%h: tensor<?x7168xbf16>, %w_q: tensor<1536x7168xbf16>,
 func.func @latent_append(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %gamma: tensor<512xbf16>, %bias: tensor<576xbf16>,
                          %table: tensor<?x64xf32>, %cache: !cache, %batch: !mla.batch)
     -> (!cache, !cache, tensor<?x512xbf16>, tensor<?x64xbf16>) {
+  // CHECK: mla.latent_append %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, %{{[a-z0-9]+}} eps 2.000000e+00 into %{{.*}}, %{{.*}} : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> into
+  %plain = mla.latent_append %h, %w, %gamma eps 2.0 into %cache, %batch
+      : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> into !cache, !mla.batch
   // CHECK: mla.latent_append %{{.*}}, %{{.*}}, %{{.*}} eps 1.000000e+00 rope %{{.*}} with <order = interleaved, {{.*}}> into %{{.*}}, %{{.*}} : {{.*}} rope tensor<?x64xf32> into <page_size = 64, {{.*}}>, <query_len = ?>
   %0 = mla.latent_append %h, %w, %gamma eps 1.0 rope %table with #rope into %cache, %batch
       : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> rope tensor<?x64xf32> into !cache, !mla.batch

@@ -99,7 +99,8 @@ static Latent prepareLatent(StepLowering &step, mla::LatentAppendOp op) {
   LatentTarget target{.append = op};
   if (op.getKept()) {
     target.latent = step.allocate(op.getRows()[0]);
-    target.ropeKey = step.allocate(op.getRows()[1]);
+    if (op.getRopeColumns() != 0)
+      target.ropeKey = step.allocate(op.getRows()[1]);
   }
   return prepareRows(step, op, {}, target);
 }
@@ -129,13 +130,13 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::LatentProjectOp 
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::LatentAppendOp op) {
   const TileShapes &shapes = step.shapes;
-  int64_t width = cast<RankedTensorType>(op.getGamma().getType()).getDimSize(0);
-  int64_t pairs = op.getRope().getDim() / 2;
-  if (!shapes.canHoldRow(width) || !shapes.canHoldRow(pairs))
-    return refuseRow(
-        step, op,
-        llvm::formatv("{0} columns of the latent and {1} pairs of the rope key", width, pairs)
-            .str());
+  int64_t width = op.getLatentColumns(), rope = op.getRopeColumns();
+  int64_t inTile = op.getRope() ? rope / 2 : rope;
+  if (!shapes.canHoldRow(width) || (rope != 0 && !shapes.canHoldRow(inTile)))
+    return refuseRow(step, op,
+                     llvm::formatv("{0} columns of the latent and {1} {2} of the rope key", width,
+                                   inTile, op.getRope() ? "pairs" : "columns")
+                         .str());
   Latent latent = prepareLatent(step, op);
   if (failed(checkCodes(op, latent)))
     return failure();

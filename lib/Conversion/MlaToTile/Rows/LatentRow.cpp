@@ -11,8 +11,8 @@
 //     [x | tail] = sum of the parts of its row
 //     latent = multiplier · gamma · RMSNorm(x)          to its tensor or to the cache, as it is or
 //                                                       as codes with scales
-//     k_pe   = tail, rotated by the token's angles      as it is to its tensor, or rotated
-//                                                       to the cache
+//     k_pe   = tail, rotated by the token's angles      as it is to its tensor; to the cache
+//                                                       rotated, where that is asked for
 //
 // What goes to the cache may go to tensors, too, for what attends to new tokens' rows themselves.
 //
@@ -33,7 +33,8 @@ using namespace mlac::mla_to_tile;
 
 namespace {
 /// Writes the kernel's body; arguments are the source, gamma, then those of the pool
-/// with slots, positions, angles, what is kept and the number of rows, or latent and tail.
+/// with slots, positions and angles of a rotation, what is kept and the number of rows, or latent
+/// and tail.
 class LatentRow {
 public:
   LatentRow(StepLowering &step, const LatentRows &latent, Value rows)
@@ -55,8 +56,13 @@ private:
   /// A row on its way to the cache, and its place there; elements.
   struct Appended {
     Value token, isInside, latentBase, scaleBase, ropeBase;
-    Value latent, first, second, cos, sin;
+    Value latent, first, second, cos, sin; // without a rotation the tail is `first`
   };
+  /// What a kernel that appends gets behind the pool's arguments; null where it is not asked for.
+  struct Metadata {
+    Value slots, positions, table, latents, keys, rows;
+  };
+  Metadata unpack(ValueRange args);
   RowKernel pairs(KernelBuilder &b) const;
   void writeTail(KernelBuilder &b, Value rows, Value tail, Value token);
   void append(KernelBuilder &b, ValueRange args, int64_t count);
@@ -64,15 +70,17 @@ private:
   void find(KernelBuilder &b, const Pool &pool, Value slot, Appended &row);
   void storeRow(KernelBuilder &b, ValueRange args, RowKernel &head, Value gamma,
                 const Appended &row);
+  void storeKey(KernelBuilder &b, ValueRange args, const Appended &row);
   void normaliseGroups(KernelBuilder &b, ValueRange args, GroupColumns &groups, Value factor,
                        GroupColumns::Tiles &x);
   void appendCodes(KernelBuilder &b, ValueRange args, const Pool &pool, Value factor,
                    const Appended &row);
-  int64_t half() const { return target.append.getRope().getDim() / 2; }
+  bool rotates() const { return target.append.getRope().has_value(); }
+  int64_t half() const { return target.append.getRopeColumns() / 2; }
   /// Columns from the first element of a pair to the second.
   int64_t distance() const { return isInterleaved() ? 1 : half(); }
   bool isInterleaved() const {
-    return target.append.getRope().getOrder() == mla::RopeOrder::Interleaved;
+    return target.append.getRope()->getOrder() == mla::RopeOrder::Interleaved;
   }
 
   StepLowering &step;
@@ -97,13 +105,32 @@ SmallVector<Value> LatentRow::args() {
     return args;
   }
   llvm::append_range(args, Pool::ofPlan(step, target.append.getCache()).args());
-  args.append(
-      {step.poolMetadata(target.append.getCache(), target.append.getBatch(), "slot_mapping"),
-       step.metadata("positions"), step.lookup(target.append.getTable()).buffer});
-  if (target.latent)
-    args.append({target.latent->buffer, target.ropeKey->buffer});
+  args.push_back(
+      step.poolMetadata(target.append.getCache(), target.append.getBatch(), "slot_mapping"));
+  if (rotates())
+    args.append({step.metadata("positions"), step.lookup(target.append.getTable()).buffer});
+  for (const std::optional<TensorRef> &kept : {target.latent, target.ropeKey})
+    if (kept)
+      args.push_back(kept->buffer);
   args.push_back(rows);
   return args;
+}
+
+LatentRow::Metadata LatentRow::unpack(ValueRange args) {
+  size_t count = 2 + (rotates() ? 2 : 0) + (target.latent ? 1 : 0) + (target.ropeKey ? 1 : 0);
+  auto next = args.take_back(count).begin();
+  Metadata metadata;
+  metadata.slots = *next++;
+  if (rotates()) {
+    metadata.positions = *next++;
+    metadata.table = *next++;
+  }
+  if (target.latent)
+    metadata.latents = *next++;
+  if (target.ropeKey)
+    metadata.keys = *next++;
+  metadata.rows = *next;
+  return metadata;
 }
 
 /// Columns of the row of `token` from `column` on, as `row` lays them out.
@@ -121,7 +148,10 @@ Value LatentRow::normalise(KernelBuilder &b, RowKernel &row, Value x, Value gamm
   return b.mulf(b.mulf(x, row.broadcast(rmsScale(b, squares, width, *norm))), gamma);
 }
 
+/// Of a rotation; else of all columns of the tail.
 RowKernel LatentRow::pairs(KernelBuilder &b) const {
+  if (!rotates())
+    return RowKernel(step, b, target.append.getRopeColumns());
   return RowKernel(step, b, half(), isInterleaved() ? 2 : 1);
 }
 
@@ -130,7 +160,8 @@ void LatentRow::find(KernelBuilder &b, const Pool &pool, Value slot, Appended &r
   Pool::Slot place = pool.findSlot(b, slot);
   row.isInside = place.isInside;
   row.latentBase = pool.row(b, mlac::cache::Part::Latent, place.page, place.inPage);
-  row.ropeBase = pool.row(b, mlac::cache::Part::Rope, place.page, place.inPage);
+  if (target.append.getRopeColumns() != 0)
+    row.ropeBase = pool.row(b, mlac::cache::Part::Rope, place.page, place.inPage);
   if (pool.type.isQuantized())
     row.scaleBase = pool.row(b, mlac::cache::Part::Scale, place.page, place.inPage);
 }
@@ -138,40 +169,56 @@ void LatentRow::find(KernelBuilder &b, const Pool &pool, Value slot, Appended &r
 LatentRow::Appended LatentRow::loadRow(KernelBuilder &b, ValueRange args, RowKernel &head,
                                        Value token) {
   Pool pool = Pool::ofPlan(step, target.append.getCache()).inKernel(args.drop_front(2));
-  auto behindPool = args.take_back(target.latent ? 6 : 4); // the number of rows is the last
-  Value slots = behindPool[0], positions = behindPool[1], table = behindPool[2];
+  Metadata metadata = unpack(args);
   Appended row;
   row.token = token;
-  find(b, pool, b.loadScalar(slots, token), row);
-  Value angle = b.mul(b.loadScalar(positions, token), 2 * half());
-  RowKernel pairs = this->pairs(b), angles(step, b, half());
+  find(b, pool, b.loadScalar(metadata.slots, token), row);
+  Value angle;
+  if (rotates())
+    angle = b.mul(b.loadScalar(metadata.positions, token), 2 * half());
   row.latent = load(b, head, args[0], token, 0);
+  if (target.append.getRopeColumns() == 0)
+    return row;
+  RowKernel pairs = this->pairs(b);
   row.first = load(b, pairs, args[0], token, width);
+  if (!rotates())
+    return row;
+  RowKernel angles(step, b, half());
   row.second = load(b, pairs, args[0], token, width + distance());
-  row.cos = angles.load(table, angle, 0);
-  row.sin = angles.load(table, angle, half());
+  row.cos = angles.load(metadata.table, angle, 0);
+  row.sin = angles.load(metadata.table, angle, half());
   return row;
+}
+
+/// The rope key, as it is or rotated, to the cache, and to its tensor where it is kept.
+void LatentRow::storeKey(KernelBuilder &b, ValueRange args, const Appended &row) {
+  if (!row.first)
+    return;
+  Pool pool = Pool::ofPlan(step, target.append.getCache()).inKernel(args.drop_front(2));
+  Value ropes = pool.find(mlac::cache::Part::Rope).memory->buffer, keys = unpack(args).keys;
+  RowKernel pairs = this->pairs(b);
+  auto store = [&](Value values, int64_t column) {
+    pairs.storeIf(row.isInside, values, ropes, row.ropeBase, column);
+    if (keys)
+      pairs.store(values, keys, b.mul(row.token, target.ropeKey->strides[0]),
+                  target.ropeKey->offset + column);
+  };
+  if (!rotates())
+    return store(row.first, 0);
+  store(b.subf(b.mulf(row.first, row.cos), b.mulf(row.second, row.sin)), 0);
+  store(b.addf(b.mulf(row.second, row.cos), b.mulf(row.first, row.sin)), distance());
 }
 
 void LatentRow::storeRow(KernelBuilder &b, ValueRange args, RowKernel &head, Value gamma,
                          const Appended &row) {
   using mlac::cache::Part;
   Pool pool = Pool::ofPlan(step, target.append.getCache()).inKernel(args.drop_front(2));
-  Value first = b.subf(b.mulf(row.first, row.cos), b.mulf(row.second, row.sin));
-  Value second = b.addf(b.mulf(row.second, row.cos), b.mulf(row.first, row.sin));
-  RowKernel pairs = this->pairs(b);
-  Value ropes = pool.find(Part::Rope).memory->buffer;
-  pairs.storeIf(row.isInside, first, ropes, row.ropeBase, 0);
-  pairs.storeIf(row.isInside, second, ropes, row.ropeBase, distance());
+  storeKey(b, args, row);
   Value x = row.latent, factor = rmsScale(b, head.sum(b.mulf(x, x)), width, *norm);
   Value y = b.mulf(b.mulf(x, head.broadcast(factor)), gamma);
-  if (target.latent) {
-    Value latents = args.take_back(3)[0], keys = args.take_back(3)[1];
-    Value base = b.mul(row.token, target.ropeKey->strides[0]);
-    pairs.store(first, keys, base, target.ropeKey->offset);
-    pairs.store(second, keys, base, target.ropeKey->offset + distance());
-    head.store(y, latents, b.mul(row.token, target.latent->strides[0]), target.latent->offset);
-  }
+  if (target.latent)
+    head.store(y, unpack(args).latents, b.mul(row.token, target.latent->strides[0]),
+               target.latent->offset);
   if (pool.type.isQuantized())
     return appendCodes(b, args, pool, factor, row);
   head.storeIf(row.isInside, y, pool.find(Part::Latent).memory->buffer, row.latentBase, 0);

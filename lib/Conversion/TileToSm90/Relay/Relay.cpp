@@ -116,10 +116,9 @@ static bool isCode(AttentionLoop::Term &term) {
 
 Shape::Shape(AttentionLoop &loop)
     : leftPanels(loop.getOutputWidth() / sm90::kPanelColumns / 2), rightPanels(leftPanels),
-      ropePanels(loop.terms.size() > 1
-                     ? llvm::divideCeil(loop.terms[1].getKeyType().getDimSize(1),
-                                        sm90::kPanelColumns)
-                     : 0),
+      ropePanels(loop.terms.size() > 1 ? llvm::divideCeil(loop.terms[1].getKeyType().getDimSize(1),
+                                                          sm90::kPanelColumns)
+                                       : 0),
       usesTma(llvm::all_of(
           loop.terms,
           [](AttentionLoop::Term &term) { return PagedTiles::getBoxRows(term.keys) != 0; })),

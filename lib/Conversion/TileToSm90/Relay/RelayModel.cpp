@@ -28,8 +28,8 @@ static int64_t countPanels(int64_t columns) { return divideCeil(columns, sm90::k
 
 /// Codes have half the bytes of operands, in whole panels of twice as many columns.
 RelayShape::RelayShape(int64_t left, int64_t right, int64_t rope, bool hasCodes, bool hasRopeCodes)
-    : left(left), right(right), rope(rope),
-      codes((hasCodes ? divideCeil(left + right, 2) : 0) + (hasRopeCodes ? divideCeil(rope, 2) : 0)),
+    : left(left), right(right), rope(rope), codes((hasCodes ? divideCeil(left + right, 2) : 0) +
+                                                  (hasRopeCodes ? divideCeil(rope, 2) : 0)),
       hasCodes(hasCodes) {}
 
 RelayShape::RelayShape(const AttentionProblem &problem)

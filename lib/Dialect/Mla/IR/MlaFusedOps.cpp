@@ -25,33 +25,51 @@ using namespace mlir::mla;
 // mla.latent_append
 //===----------------------------------------------------------------------===//
 
+int64_t LatentAppendOp::getLatentColumns() { return getTensorType(getGamma()).getDimSize(0); }
+
+int64_t LatentAppendOp::getRopeColumns() {
+  if (std::optional<RopeAttr> rope = getRope())
+    return rope->getDim();
+  return getTensorType(getWeight()).getDimSize(0) - getLatentColumns();
+}
+
 /// (C5)
 static LogicalResult verifyCache(LatentAppendOp op) {
   CacheType cache = op.getCache().getType();
-  int64_t rank = getTensorType(op.getGamma()).getDimSize(0);
-  const CacheField fields[] = {{mlac::cache::Part::Latent, 1, rank},
-                               {mlac::cache::Part::Rope, 1, op.getRope().getDim()}};
-  if (cache.getFields() != ArrayRef(fields))
-    return op.emitOpError("expected a cache of latent: ")
-           << rank << ", rope: " << op.getRope().getDim() << ", got " << cache;
+  int64_t rank = op.getLatentColumns(), rope = op.getRopeColumns();
+  if (cache.getFields() != ArrayRef(CacheType::latentFields(rank, rope))) {
+    InFlightDiagnostic diagnostic = op.emitOpError("expected a cache of latent: ") << rank;
+    if (rope != 0)
+      diagnostic << ", rope: " << rope;
+    return diagnostic << ", got " << cache;
+  }
   if ((cache.isQuantized() && !cache.hasGroupedLatents()) ||
       cache.getElement() != getElementTypeOrSelf(op.getInput()))
     return op.emitOpError("expected a cache of ")
            << getElementTypeOrSelf(op.getInput())
            << " as it is, or of latents in groups with a scale, got " << cache;
-  if (cache.getRopeOrder() != op.getRope().getOrder())
+  if (op.getRope() && cache.getRopeOrder() != op.getRope()->getOrder())
     return op.emitOpError("expected the rope key in the cache's rope order ")
            << stringifyRopeOrder(cache.getRopeOrder()) << ", got "
-           << stringifyRopeOrder(op.getRope().getOrder());
+           << stringifyRopeOrder(op.getRope()->getOrder());
   return success();
 }
 
 LogicalResult LatentAppendOp::verify() {
+  if (static_cast<bool>(getTable()) != getRope().has_value()) // (C6)
+    return emitOpError("expected a table of angles and a rotation, or neither, got ")
+           << (getTable() ? "a table" : "a rotation") << " alone";
   ShapeCheck check(*this);
-  int64_t rank = getTensorType(getGamma()).getDimSize(0);
-  check.bind("R", getRope().getDim(), "rope");
-  if (!ShapedType::isDynamic(rank))
-    check.bind("L + R", rank + getRope().getDim(), "gamma and rope");
+  int64_t rank = getLatentColumns();
+  if (getRope()) {
+    check.bind("R", getRope()->getDim(), "rope");
+    if (!ShapedType::isDynamic(rank))
+      check.bind("L + R", rank + getRope()->getDim(), "gamma and rope");
+  } else if (int64_t rows = getTensorType(getWeight()).getDimSize(0);
+             ShapedType::isDynamic(rank) || ShapedType::isDynamic(rows) || rows < rank) { // (C1)
+    return emitOpError("expected a weight of L rows and more, where nothing is rotated, for gamma ")
+           << getGamma().getType() << ", got " << getWeight().getType();
+  }
   if (failed(check.match("input", getInput(), {"T", "I"})) || // (C1)
       failed(check.match("gamma", getGamma(), {"L"})) ||
       failed(check.match("weight", getWeight(), {"L + R", "I"})))
@@ -67,7 +85,7 @@ LogicalResult LatentAppendOp::verify() {
     return failure();
   if (failed(verifyCache(*this)))
     return failure();
-  return check.match("table", getTable(), {"length", "R"}); // (C6)
+  return getTable() ? check.match("table", getTable(), {"length", "R"}) : success(); // (C6)
 }
 
 LogicalResult LatentAppendOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
@@ -79,9 +97,16 @@ LogicalResult LatentAppendOp::inferReturnTypes(MLIRContext *, std::optional<Loca
   const auto *given = properties.as<Properties *>();
   if (!given->kept)
     return success();
-  auto input = cast<RankedTensorType>(operands[0].getType()),
-       gamma = cast<RankedTensorType>(operands[2].getType());
-  for (int64_t columns : {gamma.getShape().back(), given->rope.getDim()})
+  auto input = cast<RankedTensorType>(operands[0].getType());
+  auto countRows = [&](Value operand) {
+    return cast<RankedTensorType>(operand.getType()).getShape().front();
+  };
+  int64_t latent = countRows(operands[2]);
+  int64_t rope = given->rope ? given->rope.getDim() : countRows(operands[1]) - latent;
+  SmallVector<int64_t, 2> widths{latent};
+  if (rope != 0)
+    widths.push_back(rope > 0 ? rope : ShapedType::kDynamic); // fewer rows than L: (C1)
+  for (int64_t columns : widths)
     types.push_back(
         RankedTensorType::get({input.getShape().front(), columns}, input.getElementType()));
   return success();

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A latent projection whose latent and rotated tail go to the cache and nowhere else is one
-// operation with the rotation and the append, where the target has a kernel that holds such a
+// A latent projection whose latent and tail, rotated or as it is, go to the cache is one operation
+// with the rotation and the append, where the target has a kernel that holds such a
 // row. Assumes nothing; afterwards no such projection remains.
 //
 //===----------------------------------------------------------------------===//
@@ -30,6 +30,17 @@ namespace mlir::mla {
 using namespace mlir;
 using namespace mlir::mla;
 
+/// What becomes of a projection's rows.
+namespace {
+struct Append {
+  RopeOp rope; // of the whole tail; null: the tail is written as it is, if there is one
+  AppendOp append;
+
+  /// The tail as it is written, or null.
+  Value getKey(LatentProjectOp project) { return rope ? rope.getResult() : project.getTail(); }
+};
+} // namespace
+
 /// The rotation of the whole tail, if it is the tail's only use.
 static RopeOp findRotation(LatentProjectOp project) {
   Value tail = project.getTail();
@@ -42,38 +53,45 @@ static RopeOp findRotation(LatentProjectOp project) {
   return isWhole ? rope : RopeOp();
 }
 
-/// The one append of the latent and of `rope`'s result.
-static AppendOp findAppend(LatentProjectOp project, RopeOp rope) {
-  AppendOp found;
-  for (Operation *user : rope.getResult().getUsers()) {
+/// The one append of the latent and of the key.
+static Append findAppend(LatentProjectOp project) {
+  Append found{findRotation(project), {}};
+  SmallVector<Value, 2> rows{project.getLatent()};
+  if (Value key = found.getKey(project))
+    rows.push_back(key);
+  for (Operation *user : rows.back().getUsers()) {
     auto append = dyn_cast<AppendOp>(user);
     if (!append)
       continue;
-    bool isBoth = append->getBlock() == project->getBlock() &&
-                  append.getBatch() == rope.getBatch() &&
-                  llvm::equal(append.getRows(), ValueRange{project.getLatent(), rope.getResult()});
-    if (!isBoth || found)
+    bool isWhole = append->getBlock() == project->getBlock() &&
+                   (!found.rope || append.getBatch() == found.rope.getBatch()) &&
+                   llvm::equal(append.getRows(), rows);
+    if (!isWhole || found.append)
       return {};
-    found = append;
+    found.append = append;
   }
   return found;
 }
 
-static void fuse(LatentProjectOp project, RopeOp rope, AppendOp append) {
+static void fuse(LatentProjectOp project, Append found) {
   OpBuilder builder(project);
-  bool isRead = !project.getLatent().hasOneUse() || !rope.getResult().hasOneUse();
+  auto [rope, append] = found;
+  Value key = found.getKey(project);
+  bool isRead = !project.getLatent().hasOneUse() || (key && !key.hasOneUse());
   auto fused = LatentAppendOp::create(
       builder, project.getLoc(), project.getInput(), project.getWeight(), project.getGamma(),
-      project.getBias(), project.getEpsAttr(), project.getMultiplierAttr(), rope.getTable(),
-      rope.getRopeAttr(), append.getCache(), append.getBatch(),
-      isRead ? builder.getUnitAttr() : UnitAttr());
+      project.getBias(), project.getEpsAttr(), project.getMultiplierAttr(),
+      rope ? rope.getTable() : Value(), rope ? rope.getRopeAttr() : RopeAttr(), append.getCache(),
+      append.getBatch(), isRead ? builder.getUnitAttr() : UnitAttr());
   append.getResult().replaceAllUsesWith(fused.getResult());
   if (isRead) {
     project.getLatent().replaceAllUsesWith(fused.getRows()[0]);
-    rope.getResult().replaceAllUsesWith(fused.getRows()[1]);
+    if (key)
+      key.replaceAllUsesWith(fused.getRows()[1]);
   }
   append->erase();
-  rope->erase();
+  if (rope)
+    rope->erase();
   project->erase();
 }
 
@@ -85,6 +103,21 @@ static bool canWrite(CacheType cache, const mlac::TileShapes &shapes) {
   return cache.hasGroupedLatents() && columns % group == 0 && columns / group <= shapes.rows;
 }
 
+/// Whether the target's programs hold the rows, and all that the write needs is known where they
+/// are made.
+static bool canFuse(LatentProjectOp project, Append found, const mlac::TileShapes &shapes) {
+  auto [rope, append] = found;
+  if (project.getCodesGroup() || !append || !canWrite(append.getCache().getType(), shapes) ||
+      !isKnownAt(append.getCache(), project) || !isKnownAt(append.getBatch(), project))
+    return false;
+  auto widthOf = [](Value rows) { return cast<RankedTensorType>(rows.getType()).getDimSize(1); };
+  if (!shapes.canHoldRow(widthOf(project.getLatent())))
+    return false;
+  if (rope)
+    return isKnownAt(rope.getTable(), project) && shapes.canHoldRow(rope.getRope().getDim() / 2);
+  return !project.getTail() || shapes.canHoldRow(widthOf(project.getTail()));
+}
+
 namespace {
 struct FuseAppend : mla::impl::MlaFuseAppendBase<FuseAppend> {
   using MlaFuseAppendBase::MlaFuseAppendBase;
@@ -93,17 +126,9 @@ struct FuseAppend : mla::impl::MlaFuseAppendBase<FuseAppend> {
     const mlac::TileShapes &shapes = mlac::TileShapes::get(target);
     SmallVector<LatentProjectOp> projections;
     getOperation().walk([&](LatentProjectOp op) { projections.push_back(op); });
-    for (LatentProjectOp project : projections) {
-      RopeOp rope = project.getCodesGroup() ? RopeOp() : findRotation(project);
-      AppendOp append = rope ? findAppend(project, rope) : AppendOp();
-      if (!append || !canWrite(append.getCache().getType(), shapes) ||
-          !isKnownAt(rope.getTable(), project) || !isKnownAt(append.getCache(), project) ||
-          !isKnownAt(append.getBatch(), project))
-        continue;
-      int64_t width = cast<RankedTensorType>(project.getLatent().getType()).getDimSize(1);
-      if (shapes.canHoldRow(width) && shapes.canHoldRow(rope.getRope().getDim() / 2))
-        fuse(project, rope, append);
-    }
+    for (LatentProjectOp project : projections)
+      if (Append found = findAppend(project); canFuse(project, found, shapes))
+        fuse(project, found);
   }
 };
 } // namespace

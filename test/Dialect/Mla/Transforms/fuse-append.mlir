@@ -39,6 +39,32 @@ func.func @bias(%x: !x, %w: tensor<96x64xbf16>, %g: tensor<64xbf16>, %u: tensor<
   return %new : !cache
 }
 
+// A tail that nothing rotates is written as it is (Kimi Linear), and kept where something reads it.
+// CHECK-LABEL: func @plain
+// CHECK-NEXT: %[[FIRST:.*]] = mla.latent_append %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, %{{[a-z0-9]+}} eps 1.0{{.*}} into %{{.*}} :
+// CHECK-NEXT: %[[LAST:.*]], %[[ROWS:.*]]:2 = mla.latent_append {{.*}} eps 2.0{{.*}} into %[[FIRST]], %{{.*}} kept
+// CHECK-NEXT: return %[[ROWS]]#1, %[[LAST]]
+func.func @plain(%x: !x, %w: tensor<96x64xbf16>, %g: tensor<64xbf16>, %b: !mla.batch, %cache: !cache) -> (!k, !cache) {
+  %c, %tail = mla.latent_project %x, %w, %g eps 1.0 : !x, tensor<96x64xbf16>, tensor<64xbf16> -> !x, !k
+  %new = mla.append %c, %tail into %cache, %b : !x, !k into !cache, !mla.batch
+  %d, %rest = mla.latent_project %x, %w, %g eps 2.0 : !x, tensor<96x64xbf16>, tensor<64xbf16> -> !x, !k
+  %last = mla.append %d, %rest into %new, %b : !x, !k into !cache, !mla.batch
+  return %rest, %last : !k, !cache
+}
+
+// So is a latent without a tail.
+// CHECK-LABEL: func @latent_alone
+// CHECK-NEXT: %[[NEW:.*]], %[[ROWS:.*]] = mla.latent_append {{.*}} kept : tensor<?x64xbf16>, tensor<64x64xbf16>, tensor<64xbf16> into
+// CHECK-NEXT: return %[[ROWS]], %[[NEW]]
+func.func @latent_alone(%x: !x, %w: tensor<64x64xbf16>, %g: tensor<64xbf16>, %b: !mla.batch,
+                        %cache: !mla.cache<page_size = 16, fields = [latent: 64], element = bf16, rope_order = interleaved>)
+    -> (!x, !mla.cache<page_size = 16, fields = [latent: 64], element = bf16, rope_order = interleaved>) {
+  %c = mla.latent_project %x, %w, %g eps 1.0 : !x, tensor<64x64xbf16>, tensor<64xbf16> -> !x
+  %new = mla.append %c into %cache, %b : !x
+    into !mla.cache<page_size = 16, fields = [latent: 64], element = bf16, rope_order = interleaved>, !mla.batch
+  return %c, %new : !x, !mla.cache<page_size = 16, fields = [latent: 64], element = bf16, rope_order = interleaved>
+}
+
 // Into codes with a scale for each group.
 // CHECK-LABEL: func @groups
 // CHECK-NEXT: mla.latent_append

@@ -14,20 +14,22 @@
 #ifndef MLA_DIALECT_MLA_IR_MLAFUSEDOPS_TD
 #define MLA_DIALECT_MLA_IR_MLAFUSEDOPS_TD
 
-def Mla_LatentAppendOp : Mla_Op<"latent_append", [
+def Mla_LatentAppendOp : Mla_Op<"latent_append", [AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "projection to latent and rope key, both written to the cache";
   let description = [{
     `mla.latent_project`, `mla.rope` of its tail and `mla.append` of both: a program normalises,
-    rotates and writes a token's row. Nothing but the cache remains of it; `kept`, its latent
-    [T, L] and its rotated rope key [T, R] are tensors of x's type, too, as they were before the
-    append (in whatever codes the cache has them). `mla-fuse-append` makes it where the target's
-    programs can hold such a row.
+    rotates and writes a token's row. Without `rope` the tail is written as it is (Kimi Linear), if
+    there is one. Nothing but the cache remains of it; `kept`, its latent [T, L] and its rope key
+    [T, R], where R > 0, are tensors of x's type, too, as they were before the append (in whatever
+    codes the cache has them). `mla-fuse-append` makes it where the target's programs can hold such
+    a row.
 
-    (C1) w is [L + R, I] with L = gamma's length and R = rope.dim.
+    (C1) w is [L + R, I] with L = gamma's length, and R = rope.dim where a rotation is given.
     (C2) one element type. (C3) eps > 0. (C4) bias, if given, is [L + R].
     (C5) the cache's fields are a latent of L and a rope key of R columns, in rope's
-    order, of x's type, as they are or latents in codes with a scale in the row for each group. (C6) table is [?, R] f32.
+    order, of x's type, as they are or latents in codes with a scale in the row for each group; no rope
+    key where R = 0. (C6) table is [?, R] f32, and goes with rope.
 
     Example:
     ```mlir
@@ -40,14 +42,20 @@ def Mla_LatentAppendOp : Mla_Op<"latent_append", [
   let arguments = (ins Mla_Tensor:$input, Mla_Tensor:$weight, Mla_Tensor:$gamma,
                        Optional<Mla_Tensor>:$bias, F64Attr:$eps,
                        DefaultValuedAttr<F64Attr, "1.0">:$multiplier,
-                       RankedTensorOf<[F32]>:$table, Mla_RopeAttr:$rope,
+                       Optional<RankedTensorOf<[F32]>>:$table, OptionalAttr<Mla_RopeAttr>:$rope,
                        Mla_CacheType:$cache, Mla_BatchType:$batch, UnitAttr:$kept);
   let results = (outs Mla_CacheType:$result, Variadic<Mla_Tensor>:$rows);
   let assemblyFormat = [{
     $input `,` $weight `,` $gamma (`bias` `(` $bias^ `:` type($bias) `)`)? `eps` $eps
-    `rope` $table `with` $rope `into` $cache `,` $batch (`kept` $kept^)? attr-dict
-    `:` type($input) `,` type($weight) `,` type($gamma) `rope` type($table)
+    (`rope` $table^ `with` $rope)? `into` $cache `,` $batch (`kept` $kept^)? attr-dict
+    `:` type($input) `,` type($weight) `,` type($gamma) (`rope` type($table)^)?
     `into` type($cache) `,` type($batch)
+  }];
+  let extraClassDeclaration = [{
+    /// L.
+    int64_t getLatentColumns();
+    /// R, 0 without a rope key.
+    int64_t getRopeColumns();
   }];
 }
 
