@@ -8,8 +8,13 @@ DeepSeek-V4 (584 bytes), rows of 656 bytes, and the indexer's keys (128 codes, s
 `test` compares them with torch, on the CPU in Triton's interpreter: TRITON_INTERPRET=1 python3 bench/fused.py
 """
 
-import triton
-import triton.language as tl
+import program
+
+if __name__ == "__main__":
+    program.need("torch", "triton")
+
+import triton  # noqa: E402
+import triton.language as tl  # noqa: E402
 
 PAGE = tl.constexpr(64)
 RECORD, CODED, CODES, GROUP = (tl.constexpr(n) for n in (584, 576, 448, 64))
@@ -462,6 +467,4 @@ def main():
 
 
 if __name__ == "__main__":
-    import sys
-
-    sys.exit(main())
+    program.run(main)

@@ -4,8 +4,10 @@
 """The command line that programs share which are built on one machine and run on another."""
 
 import argparse
+import importlib.util
 import os
 import pathlib
+import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -20,6 +22,28 @@ def make_parser(doc, **keywords):
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
     return parser
+
+
+def need(*modules):
+    """Ends a program, in one line, whose Python lacks one of these modules."""
+    for name in modules:
+        if importlib.util.find_spec(name) is None:
+            sys.exit(f"{sys.argv[0]}: needs {name}, which {sys.executable} does not have")
+
+
+def run(main):
+    """Ends a program with what its main returns. What it was not given (a build, a folder, a module) and what
+    the compiler refused, which has said why, is one line."""
+    try:
+        sys.exit(main())
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"{sys.argv[0]}: {' '.join(map(str, error.cmd))}: exit status {error.returncode}")
+    except OSError as error:
+        remedy = ": build it first" if str(error.filename).endswith(("mla-compile", ".so")) else ""
+        sys.exit(f"{sys.argv[0]}: {error.filename}: {error.strerror}{remedy}"
+                 if error.filename else f"{sys.argv[0]}: {error}")
+    except ModuleNotFoundError as error:
+        sys.exit(f"{sys.argv[0]}: {error} ({sys.executable})")
 
 
 def leave(status):

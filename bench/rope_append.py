@@ -2,10 +2,9 @@
 # Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Times the rotation of queries and keys of groups of heads with the append of keys and values:
-one launch, beside the same apart, and beside torch's copy of as many bytes.
+"""Times the rotation of queries and keys of groups of heads with the append of keys and values.
 
-A step is one of eight in a CUDA graph, each to slots of its own. Checked against torch. Needs torch.
+It is one launch, beside the same apart, and beside torch's copy of as many bytes. A step is one of eight in a CUDA graph, each to slots of its own. Checked against torch. Needs torch.
 
     rope_append.py --build DIR --compiler build/bin/mla-compile     anywhere
     rope_append.py --run DIR                                         on a GPU
@@ -17,6 +16,8 @@ import statistics
 import subprocess
 import sys
 import typing
+
+import program
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
 
@@ -193,15 +194,18 @@ def measure(folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", type=pathlib.Path)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, metavar="DIR", help="make packages in it")
     parser.add_argument("--compiler", default="build/bin/mla-compile")
-    parser.add_argument("--run", type=pathlib.Path)
+    parser.add_argument("--run", type=pathlib.Path, metavar="DIR", help="time those in it")
     args = parser.parse_args()
+    if not args.build and not args.run:
+        parser.error("expected --build DIR or --run DIR")
     if args.build:
         build(args.build, args.compiler)
     return measure(args.run) if args.run else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program.run(main)

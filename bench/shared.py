@@ -25,6 +25,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path += [str(ROOT / "python"), str(ROOT / "bench"), str(ROOT / "bench/decode")]
 
+import program  # noqa: E402
 from chunked import ALLOWED, CONFIG, HIDDEN, PAGE, WIDTH, random_weights  # noqa: E402
 from turns import race  # noqa: E402
 
@@ -157,4 +158,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    program.run(main)

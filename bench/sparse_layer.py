@@ -20,6 +20,7 @@ on both sides. `dense` is DeepSeek-V3's layer over as many tokens.
 import compositions  # which knows the folders of the others
 import formats
 import layer_points
+import program
 import scores
 
 HIDDEN, HEADS, NOPE, ROPE, VALUE, Q_RANK, KV_RANK, PAGE = 7168, 128, 128, 64, 128, 1536, 512, 64
@@ -210,4 +211,4 @@ def run(options):
 
 
 if __name__ == "__main__":
-    layer_points.main(__doc__, build, run)
+    program.run(lambda: layer_points.main(__doc__, build, run))

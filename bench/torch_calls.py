@@ -4,23 +4,31 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What a call costs around a step of almost no work: one row, written nowhere.
 
-    PYTHONPATH=python MLAC_TORCH_LIBRARY=none bench/torch_calls.py
-    PYTHONPATH=python MLAC_TORCH_LIBRARY=build/lib/libmlac_torch.so bench/torch_calls.py
+    MLAC_TORCH_LIBRARY=none python3 bench/torch_calls.py
+    MLAC_TORCH_LIBRARY=build/lib/libmlac_torch.so python3 bench/torch_calls.py
 
 Prints microseconds of CPU time a call, the least of many repetitions, so that other work on
 the machine counts little. The table in docs/python.md is made of both.
 """
 
+import sys
 import tempfile
 import time
 import timeit
 from pathlib import Path
 
-import torch
+import program
 
-import mlac
-import mlac.torch
-from mlac._library import Binding, library
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
+if "--help" in sys.argv or "-h" in sys.argv:
+    sys.exit(print(__doc__.strip()))
+program.need("torch", "numpy")
+
+import torch  # noqa: E402
+
+import mlac  # noqa: E402
+import mlac.torch  # noqa: E402
+from mlac._library import Binding, library  # noqa: E402
 
 CALLS, REPETITIONS = 500, 80
 PAGES, PAGE, LATENT, ROPE = 1, 16, 64, 16
@@ -82,4 +90,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    program.run(main)

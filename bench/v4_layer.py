@@ -19,6 +19,7 @@ FlashMLA records of 584 bytes. "two streams" have compressors and indexer beside
 import compositions  # which knows the folders of the others
 import formats
 import layer_points
+import program
 import scores
 
 HIDDEN, HEADS, WIDTH, Q_RANK, PAGE = 4096, 64, 512, 1024, 64
@@ -270,4 +271,4 @@ def add_options(parser):
 
 
 if __name__ == "__main__":
-    layer_points.main(__doc__, build, run, add_options)
+    program.run(lambda: layer_points.main(__doc__, build, run, add_options))

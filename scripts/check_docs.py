@@ -76,6 +76,9 @@ def check_index(root):
 
 
 def main():
+    if "--help" in sys.argv or "-h" in sys.argv:
+        print(__doc__.strip())
+        return 0
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
     root = root if len(sys.argv) > 1 else root.parent.parent
     pages = [page for page in sorted(root.rglob("*.md"))

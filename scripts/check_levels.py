@@ -101,6 +101,9 @@ def check_file(root, path, base):
 
 
 def main(arguments):
+    if "--help" in arguments or "-h" in arguments:
+        print(__doc__.strip())
+        return 0
     root = pathlib.Path(arguments[0] if arguments else __file__).resolve()
     if not arguments:
         root = root.parent.parent

@@ -560,4 +560,4 @@ def main():
 
 
 if __name__ == "__main__":
-    program.leave(main())
+    program.run(lambda: program.leave(main()))

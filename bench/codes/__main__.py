@@ -23,13 +23,15 @@ import statistics
 import subprocess
 import sys
 
-import numpy as np
-
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path += [str(ROOT / folder) for folder in ("python", "bench/decode", "test/python", "bench")]
 
 import module  # noqa: E402
 import program  # noqa: E402
+
+program.need("numpy")
+
+import numpy as np  # noqa: E402
 from narrow_floats import narrow, widen  # noqa: E402
 
 KINDS = ("bf16", "weights", "both")
@@ -343,4 +345,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program.run(main)

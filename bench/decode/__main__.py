@@ -18,8 +18,10 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "python"))
+sys.path.append(str(ROOT / "bench"))
 
 import problems  # noqa: E402
+import program  # noqa: E402
 
 CHECKS = ("grid", "invariance", "speed", "skewed", "codes")
 # Tables of times.
@@ -51,7 +53,7 @@ def build_command(options):
 def selftest_command(options):
     find_runtime([options.build_dir / "lib"])
     # Whose tables are tested, too.
-    sys.path += [str(ROOT / "bench/prefill"), str(ROOT / "bench")]
+    sys.path.append(str(ROOT / "bench/prefill"))
     import selftest
 
     return selftest.run(options.build_dir)
@@ -150,4 +152,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program.run(main)

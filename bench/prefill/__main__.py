@@ -17,6 +17,9 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "python"))
 sys.path.append(str(ROOT / "bench/decode"))  # the rules by which results are compared
+sys.path.append(str(ROOT / "bench"))
+
+import program  # noqa: E402
 
 
 def build_command(options):
@@ -82,4 +85,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program.run(main)

@@ -260,21 +260,35 @@ def run_check(check, folder, limit, deadline):
 
 
 def chosen(only):
-    checks = [check for check in CHECKS
-              if not only or any(word in check.name for word in only)]
-    if not checks:
-        sys.exit(f"run_all: --only names no check; there are "
-                 f"{', '.join(check.name for check in CHECKS)}")
-    return checks
+    for word in only:
+        if not any(word in check.name for check in CHECKS):
+            sys.exit(f"run_all: --only: '{word}' names no check; there are "
+                     f"{', '.join(check.name for check in CHECKS)}")
+    return [check for check in CHECKS if not only or any(word in check.name for word in only)]
 
 
 def pack(folder, archive):
     # One dictionary over all: kernels and libraries of the checks are much alike.
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": MOST_BYTES}]
-    with lzma.open(archive, "wb", filters=filters) as stream, \
-            tarfile.open(fileobj=stream, mode="w") as tar:
-        tar.add(folder, arcname=".")
+    unfinished = archive.with_name(archive.name + ".part")
+    try:
+        with lzma.open(unfinished, "wb", filters=filters) as stream, \
+                tarfile.open(fileobj=stream, mode="w") as tar:
+            tar.add(folder, arcname=".")
+        unfinished.rename(archive)
+    finally:
+        unfinished.unlink(missing_ok=True)
     return archive.stat().st_size
+
+
+def unpack(archive, folder):
+    if not archive.exists():
+        sys.exit(f"run_all: {archive} is not there: run_all.py build {archive.parent}")
+    try:
+        with tarfile.open(archive, "r:xz") as tar:
+            tar.extractall(folder)
+    except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
+        sys.exit(f"run_all: {archive} is damaged ({error}): build or copy it again")
 
 
 def build_part(check, folder, build_dir):
@@ -337,15 +351,14 @@ def print_results(results, seconds):
 
 
 def run_command(options):
-    begin = time.monotonic()
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = pathlib.Path(scratch)
-        with tarfile.open(options.directory / ARCHIVE, "r:xz") as tar:
-            tar.extractall(folder)
-        checks = chosen(options.only)
-        results = run_checks(checks, folder, options)
+    begin, checks = time.monotonic(), chosen(options.only)
     if options.logs:
         options.logs.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        unpack(options.directory / ARCHIVE, folder)
+        results = run_checks(checks, folder, options)
+    if options.logs:
         for result in results:
             (options.logs / f"{result.check.name}.log").write_text(result.output)
     return print_results(results, time.monotonic() - begin)
@@ -369,12 +382,18 @@ def main():
         if name == "build":
             command.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
         else:
-            command.add_argument("--jobs", type=int, default=4, help="checks at a time")
-            command.add_argument("--limit", type=float, default=240, help="seconds for a check")
-            command.add_argument("--total", type=float, default=290, help="seconds for all")
+            command.add_argument("--jobs", type=int, default=4, help="checks at a time (4)")
+            command.add_argument("--limit", type=float, default=240,
+                                 help="seconds for a check (240)")
+            command.add_argument("--total", type=float, default=290, help="seconds for all (290)")
             command.add_argument("--logs", type=pathlib.Path, help="where all outputs go")
     options = parser.parse_args()
-    return globals()[options.command + "_command"](options)
+    if getattr(options, "jobs", 1) < 1:
+        parser.error(f"argument --jobs: expected at least 1, got {options.jobs}")
+    try:
+        return globals()[options.command + "_command"](options)
+    except OSError as error:
+        sys.exit(f"run_all: {error}")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# test/gpu/run_all.py without a GPU: it packs, unpacks and runs, and a check that is
-# skipped, is missing or was not built is a failure.
+# test/gpu/run_all.py without a GPU: it packs, unpacks and runs, a check that is
+# skipped, is missing or was not built is a failure, and what is wrong is named.
 #
 #   run_all.sh SOURCE_DIR BUILD_DIR
 set -euo pipefail
@@ -35,6 +35,27 @@ grep -qx runtime "$work/log" || die "expected the check 'runtime'"
 ! run_all build "$work" --only NoSuchCheck || die "an unknown check passed"
 ! run_all build "$work" --only runtime --build-dir "$work/nowhere" || die "nothing was built"
 grep -q "nowhere/lib/libmla_runtime.so is not there" "$work/log" || die "expected what is missing"
+
+# What is refused is one line that names it, and nothing is left behind.
+refuses() { # message, words
+  local message=$1
+  shift
+  ! run_all "$@" || die "'$*' passed"
+  [ "$(tail -n 1 "$work/log" | grep -cF -- "$message")" = 1 ] || die "expected '$message'"
+  ! grep -q Traceback "$work/log" || die "'$*' fell over"
+}
+refuses "--only: 'NoSuchCheck' names no check" build "$work" --only runtime NoSuchCheck
+refuses "nowhere/checks.tar.xz is not there" run "$work/nowhere"
+[ ! -e "$work/nowhere" ] || die "a run without an archive made its folder"
+head -c 999 /dev/zero >"$work/checks.tar.xz"
+refuses "checks.tar.xz is damaged" run "$work"
+tar -C "$source/docs" -cJf "$work/whole" .
+head -c 9999 "$work/whole" >"$work/checks.tar.xz"
+refuses "checks.tar.xz is damaged" run "$work"
+refuses "--jobs: expected at least 1, got 0" run "$work" --jobs 0
+touch "$work/file"
+refuses "Not a directory" build "$work/file/x" --build-dir "$build" --only python.table
+rm "$work/checks.tar.xz"
 
 # The device's tests skip here: no pass. Where there is a GPU they run.
 [ -e "$build/test/unit/Runtime/test-kernels.cubin" ] || exit 0

@@ -38,7 +38,7 @@ export PATH=$work/bin:$PATH
 
 make_checkout() { # folder
   mkdir -p "$1/scripts"
-  cp "$source"/scripts/{common.sh,quickstart,test} "$1/scripts"
+  cp "$source"/scripts/{common.sh,cpu_numbers,quickstart,test} "$1/scripts"
   printf '#!/bin/sh\n[ -z "${NO_ASSEMBLER:-}" ]\n' >"$1/scripts/get-assembler.sh"
   cat >"$1/tool.sh" <<'TOOL'
 #!/bin/sh
@@ -67,6 +67,21 @@ CMAKE
 
 make_checkout "$work/one"
 cd "$work/one"
+
+# Help and mistakes install and build nothing.
+for script in quickstart test cpu_numbers; do
+  expect 0 scripts/$script --help
+  silent_on "1/"
+  says "MLAC_BUILD_DIR"
+done
+for script in quickstart cpu_numbers; do
+  expect 1 scripts/$script quick
+  says "$script: expected no arguments, got 'quick'"
+done
+expect 1 scripts/cpu_numbers
+says "build/bin/mla-compile is not there"
+[ ! -e build ] || die "help or a mistake made the build folder"
+
 expect 0 scripts/quickstart
 says "OK: everything"
 expect 0 scripts/test

@@ -545,7 +545,7 @@ static bool readInvocation(Invocation &invocation) {
   invocation.wantsScheduleReport = scheduleReport;
   if (!explanation.empty() && level != kPackageLevel)
     return fail("--explain: a page is of a package, got --emit=" + level);
-  if (!explanation.empty() && (explanation == kStandardOutput || explanation == invocation.output))
+  if (explanation == kStandardOutput)
     return fail("--explain: expected a file of its own, got '" + explanation + "'");
   invocation.explanation = explanation;
   if (!readSimulation(invocation.simulation))
@@ -559,6 +559,18 @@ static bool readInvocation(Invocation &invocation) {
          checkTargets(invocation.options, level);
 }
 
+/// Of an option that has one value the last would count, and nobody would see the others. (LLVM
+/// lets an option come again.)
+static bool checkOccurrences() {
+  llvm::StringRef found; // the first by name: the map has no order
+  for (const auto &[name, option] : cl::getRegisteredOptions())
+    if (option->getNumOccurrences() > 1 && option->getNumOccurrencesFlag() == cl::Optional &&
+        (found.empty() || name < found))
+      found = name;
+  return found.empty() ||
+         fail((found.size() == 1 ? "-" : "--") + found + ": expected once, got it again");
+}
+
 bool mlac::readInvocation(int argc, char **argv, Invocation &invocation) {
   // Not before main: what is registered then, every program of mlac-tools prints.
   static cl::extrahelp scheduleKeys(listScheduleKeys());
@@ -566,5 +578,5 @@ bool mlac::readInvocation(int argc, char **argv, Invocation &invocation) {
   cl::HideUnrelatedOptions(kCategories);
   cl::SetVersionPrinter([](llvm::raw_ostream &stream) { stream << getCompilerVersion() << "\n"; });
   cl::ParseCommandLineOptions(argc, argv, kOverview);
-  return ::readInvocation(invocation);
+  return checkOccurrences() && ::readInvocation(invocation);
 }

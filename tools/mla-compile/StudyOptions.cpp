@@ -70,9 +70,19 @@ static cl::opt<std::string>
                  cl::desc("Plant a bug in the kernel that --simulate runs, to see that it is "
                           "found (docs/simulator.md)"));
 
+/// Options that would change nothing without `needed` are errors.
+static bool areUnused(llvm::ArrayRef<const cl::Option *> options, llvm::StringRef needed) {
+  for (const cl::Option *option : options)
+    if (option->getNumOccurrences() > 0)
+      return fail("--" + option->ArgStr + " is for " + needed);
+  return true;
+}
+
 bool mlac::readTuning(llvm::StringRef output, bool isQuiet, std::optional<TuneOptions> &chosen) {
   if (!wantsTuning)
-    return true;
+    return areUnused({&tuneCache, &tuneTimer, &tuneDevice, &tuneBatch, &tuneContext, &tunePrefill,
+                      &tuneLimit},
+                     "--tune");
   if (tuneTimer != "device" && tuneTimer != "model")
     return fail("--tune-timer: expected device or model, got '" + tuneTimer + "'");
   constexpr int64_t kMost = 1 << 20;
@@ -109,12 +119,9 @@ static bool readBug(SimulateOptions &simulation) {
 
 /// Reads a step as "2:100:1".
 bool mlac::readSimulation(std::optional<SimulateOptions> &chosen) {
-  if (simulatedKernel.empty()) {
-    for (const cl::opt<std::string> *option : {&simulatedPackage, &simulatedBug})
-      if (option->getNumOccurrences() > 0)
-        return fail("--" + option->ArgStr + " is for --simulate");
-    return true;
-  }
+  if (simulatedKernel.empty())
+    return areUnused({&simulatedPackage, &simulatedBug, &simulatedStep, &simulatedSeeds},
+                     "--simulate");
   SimulateOptions &simulation = chosen.emplace();
   simulation.kernel = simulatedKernel;
   constexpr int64_t kMost = 1 << 20;

@@ -104,7 +104,13 @@ static bool isSameFile(llvm::StringRef path, llvm::StringRef other) {
   return llvm::sys::fs::is_regular_file(path) && llvm::sys::fs::equivalent(path, other);
 }
 
-/// What cannot be written is found before the work is done, and that an input would be replaced.
+/// Whether what is written to one is lost by what is written to the other.
+static bool isOneOutput(llvm::StringRef path, llvm::StringRef other) {
+  return isSameFile(path, other) || (path == other && !llvm::sys::fs::exists(path));
+}
+
+/// What cannot be written is found before the work is done, and that an input or another output
+/// would be replaced.
 static bool checkFiles(const Invocation &invocation) {
   const CompileOptions &options = invocation.options;
   if (invocation.simulation)
@@ -112,6 +118,7 @@ static bool checkFiles(const Invocation &invocation) {
   const std::string inputs[] = {getModelFile(invocation.input), options.archiveConfig};
   // A folder of one file per kernel is made where it is not there.
   std::string output = isBinaryLevel(invocation.level) ? "" : invocation.output;
+  llvm::SmallVector<std::string> outputs;
   for (const auto &[option, path] : {std::pair("", output),
                                      {"--explain: ", invocation.explanation},
                                      {"--write-weights: ", options.weightsFile},
@@ -123,6 +130,10 @@ static bool checkFiles(const Invocation &invocation) {
     for (const std::string &read : inputs)
       if (isSameFile(path, read))
         return fail(option + std::string("cannot write '") + path + "': it is an input");
+    for (const std::string &other : outputs)
+      if (isOneOutput(path, other))
+        return fail(option + std::string("expected a file of its own, got '") + path + "'");
+    outputs.push_back(path);
     if (llvm::Error error = checkWritable(path))
       return fail(option + llvm::toString(std::move(error)));
   }

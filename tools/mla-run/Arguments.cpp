@@ -81,6 +81,9 @@ Arguments::Arguments(const std::vector<std::string> &words, const std::vector<Op
       throw std::runtime_error("option '--" + name + "' takes no value, got '" + word + "'");
     if (option.takesValue && equals == std::string::npos && i + 1 == words.size())
       throw std::runtime_error("option '--" + name + "' expects a value");
+    // The last would count, and nobody would see the others.
+    if (has(name))
+      throw std::runtime_error("option '--" + name + "' is given twice");
     if (!option.takesValue)
       values[name] = "";
     else

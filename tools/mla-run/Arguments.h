@@ -31,7 +31,7 @@ struct OptionSpec {
 class Arguments {
 public:
   /// Throws std::runtime_error on an unknown option (with the most similar known
-  /// one), a missing value, or when there is not one positional per name.
+  /// one), one that comes twice, a missing value, or when there is not one positional per name.
   Arguments(const std::vector<std::string> &words, const std::vector<OptionSpec> &options,
             const std::vector<std::string> &positionalNames);
 

@@ -193,9 +193,18 @@ static BenchOptions readOptions(const Arguments &arguments) {
     throw std::runtime_error("--json and --csv exclude each other");
   if (arguments.has("module") && !arguments.has("weights"))
     throw std::runtime_error("option '--module' is for --weights");
-  for (const char *file : {"trace", "report"})
-    if (arguments.has(file))
-      checkWritable(arguments.get(file, ""));
+  std::vector<std::string> taken = {arguments.positional(0), arguments.get("weights", "")};
+  for (const char *file : {"trace", "report"}) {
+    if (!arguments.has(file))
+      continue;
+    std::string path = arguments.get(file, "");
+    checkWritable(path);
+    for (const std::string &other : taken)
+      if (isOneFile(path, other))
+        throw std::runtime_error("option '--" + std::string(file) +
+                                 "' expects a file of its own, got '" + path + "'");
+    taken.push_back(path);
+  }
   return {arguments.getIntegers("batch", {1}, 1, kMostRequests),
           arguments.getIntegers("context", {1024}, 0),
           arguments.getIntegers("query-len", {1}, 1),

@@ -65,6 +65,11 @@ static mode_t defaultMode() {
   return 0666 & ~mask;
 }
 
+bool mlac::run::isOneFile(const std::string &path, const std::string &other) {
+  std::error_code ignored;
+  return !isSpecial(path) && (path == other || fs::equivalent(path, other, ignored));
+}
+
 void mlac::run::checkWritable(const std::string &path) {
   if (path.empty())
     fail("''", ENOENT);

@@ -17,6 +17,9 @@ namespace mlac::run {
 /// asked before the work whose result is written.
 void checkWritable(const std::string &path);
 
+/// Whether what is written to one would replace the other; devices and pipes take both.
+bool isOneFile(const std::string &path, const std::string &other);
+
 /// Throws std::runtime_error naming the file and the reason. A file has its name once it is
 /// complete: what was there before stays until then. Devices and pipes are written as they are.
 void writeTextFile(const std::string &path, const std::string &text);

@@ -22,3 +22,8 @@ expect() {
   sed 's/^/  | /' "$work/log" >&2
   exit 1
 }
+
+python3 -B "$project/scripts/$check" --help >"$work/log" 2>&1 && grep -qF "$check [ROOT]" "$work/log" || {
+  echo "FAIL: $check --help says no usage" >&2
+  exit 1
+}

@@ -47,6 +47,9 @@ TEST(Arguments, ErrorsNameOptionAndValue) {
   EXPECT_EQ(getError({"f", "-j"}), "unknown option '-j'; options begin with two dashes");
   EXPECT_EQ(getError({"f", "--batch"}), "option '--batch' expects a value");
   EXPECT_EQ(getError({"f", "--json=1"}), "option '--json' takes no value, got '--json=1'");
+  EXPECT_EQ(getError({"f", "--batch=1", "--json", "--batch", "1"}),
+            "option '--batch' is given twice");
+  EXPECT_EQ(getError({"f", "--json", "--json"}), "option '--json' is given twice");
   EXPECT_EQ(getError({"f", "--batch=0"}),
             "option '--batch' expects integers from 1 to 2147483647, got '0'");
   EXPECT_EQ(getError({"f", "--batch=2x"}),
