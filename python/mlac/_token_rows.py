@@ -63,12 +63,18 @@ def _expression(size: Any) -> Any:
     return size if isinstance(size, int) else size.node.expr
 
 
+def _example_size(size: Any) -> int | None:
+    """What a size was in the example; None: it is not known."""
+    return size if isinstance(size, int) else getattr(size.node, "hint", None)
+
+
 class _Labels:
     """Which dimensions are a batch ("b"), tokens ("t"), both ("bt"), or open and neither ("?")."""
 
     def __init__(self, attention: Any):
         shape = attention.meta["val"].shape  # [batch, heads, tokens, channels]
         self._batch, self._tokens = _expression(shape[0]), _expression(shape[2])
+        self._batch_of_example = _example_size(shape[0])
         if isinstance(self._tokens, int):
             raise InvalidArgument(f"{describe_node(attention)}: its graph is of {self._tokens} tokens "
                                   "alone; dynamic_shapes must leave their number open, or check_rows "
@@ -77,8 +83,13 @@ class _Labels:
         self.batch: int = _BATCH if self.is_batch_open else self._batch
 
     def of(self, node: Any) -> list[str]:
-        value = node.meta.get("val")
-        return [self._of_size(_expression(size)) for size in getattr(value, "shape", ())]
+        shape = getattr(node.meta.get("val"), "shape", ())
+        labels = [self._of_size(_expression(size)) for size in shape]
+        # An input of which the graph reads one sequence alone: nothing says that it has the others.
+        if node.op == "placeholder" and labels == ["?", "t"] and \
+                _example_size(shape[0]) == self._batch_of_example:
+            labels[0] = "b"
+        return labels
 
     def _of_size(self, size: Any) -> str:
         if size == self._tokens:
