@@ -128,7 +128,7 @@ def _rows(value: torch.Tensor, labels: list[str]) -> torch.Tensor:
 
     # "b" before "t".
     dims = sorted((dim for dim, label in enumerate(labels) if label), key=labels.__getitem__)
-    value = torch.view_as_real(value) if value.is_complex() else value
+    value = torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
     value = value.movedim(dims, list(range(len(dims)))).flatten(0, len(dims) - 1)
     return value.reshape(len(value), -1).double()
 

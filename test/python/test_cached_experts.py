@@ -211,6 +211,18 @@ class BlocksTest(unittest.TestCase):
                                     "tokens: .* in sequence 1 "):
             self.make_cached(Placed(True), example=example, dynamic_shapes=shapes)
 
+    def test_D46_rows_that_are_conjugated(self):
+        """Which torch leaves to whoever reads them."""
+
+        def turn(self, x):
+            turns = torch.view_as_complex(x.unflatten(-1, (16, 2)))
+            return torch.view_as_real(turns.conj() * turns).flatten(-2)
+
+        model, x = make_model(turn), torch.randn(1, 7, 32)
+        with torch.no_grad():
+            torch.testing.assert_close(run_chunks(self.make_cached(model), x), model(x), atol=1e-5,
+                                       rtol=1e-5)
+
     def test_D46_operators_without_doubles(self):
         """Of another library: they run in f32, or in the graph's type."""
         for name, types in (("short", (torch.float32, torch.bfloat16)), ("half", (torch.bfloat16,))):
