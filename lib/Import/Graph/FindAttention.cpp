@@ -43,19 +43,25 @@ bool AttentionFinder::movesAttention(NodeOp node) {
   });
 }
 
+/// The two operands of a product, null where there are none: those of baddbmm stand behind what is
+/// added to it.
+static std::pair<Value, Value> getFactors(NodeOp node) {
+  if (Value left = getOperand(node, "batch1"))
+    return {left, getOperand(node, "batch2")};
+  Value right = getOperand(node, "other");
+  return {getOperand(node, "self"), right ? right : getOperand(node, "mat2")};
+}
+
 /// From the weights of a second product back to the first.
 std::optional<AttentionOperands> AttentionFinder::findOperands(NodeOp node) {
   if (Value query = getOperand(node, "query"))
     return AttentionOperands{query, getOperand(node, "key"), getOperand(node, "value")};
-  Value weights = getOperand(node, "self"), value = getOperand(node, "other");
-  if (!value)
-    value = getOperand(node, "mat2");
+  auto [weights, value] = getFactors(node);
   while (weights && value) {
     auto maker = weights.getDefiningOp<NodeOp>();
     if (!maker || maker->getNumOperands() == 0)
       return std::nullopt;
-    Value left = getOperand(maker, "self"), right = getOperand(maker, "other");
-    right = right ? right : getOperand(maker, "mat2");
+    auto [left, right] = getFactors(maker);
     const Cell &scores = evaluator[weights];
     bool isProduct = maker.getTarget().contains("matmul") || maker.getTarget().contains("bmm");
     if (isProduct && left && right && scores.tensor)
