@@ -234,10 +234,10 @@ std::optional<Tensor> Call::addMask(const Tensor &scores) {
   if (!hasMask)
     return scores;
   Tensor *mask = tensor("attn_mask");
-  // Of truth values a key is seen where they are true.
+  // Of truth values a key is seen where they are true; numbers are added, also ones and zeros.
+  auto toNumber = [&](Expr x) { return addsNumbers() ? x : makeMask(x).value_or(x); };
   Results masked =
-      mask ? combine(scores, *mask,
-                     [&](Expr x, Expr y) { return expressions.add(x, makeMask(y).value_or(y)); })
+      mask ? combine(scores, *mask, [&](Expr x, Expr y) { return expressions.add(x, toNumber(y)); })
            : std::nullopt;
   return masked ? masked->front().tensor : std::nullopt;
 }
