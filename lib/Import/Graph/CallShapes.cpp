@@ -419,7 +419,10 @@ Results Call::alias(StringRef name) {
     return std::nullopt;
   Type from = node.getOperands()[cast<mlir::graph::InAttr>(get(name)).getIndex()].getType();
   Type to = node->getResult(0).getType();
-  if (getElementTypeOrSelf(from) != getElementTypeOrSelf(to) &&
+  bool isOfBands = self->tensor && self->tensor->size() > 0 &&
+                   llvm::all_of(self->tensor->values(),
+                                [&](Expr x) { return expressions.getBand(x).has_value(); });
+  if (getElementTypeOrSelf(from) != getElementTypeOrSelf(to) && !isOfBands &&
       (!isNumber(from) || !isa<FloatType>(getElementTypeOrSelf(to))))
     return getElementTypeOrSelf(to).isInteger(1) ? truthOf(*self)
                                                  : fail("it casts to a type of other numbers");
