@@ -204,6 +204,8 @@ OWN_WINDOWS = {
 # And what is none, with what is said of it.
 NO_MASKS = {
     "ones added": (lambda s: s + past(s).float(), "its mask is no input of the graph and not causal"),
+    "the mean taken off": (lambda s: (s - s.mean(-1, keepdim=True)).masked_fill(~past(s), HIDDEN),
+                           "expected scores of queries and keys, got a sum of node 'mean'"),
 }
 
 
@@ -216,8 +218,8 @@ class OwnMasksTest(unittest.TestCase):
                                   device=mlac.Device("cpu", 1), dynamic_shapes=({0: auto, 1: auto},))
 
     @staticmethod
-    def attend_by(mask):
-        return lambda q, k, v: mask(q @ k.transpose(2, 3) * 0.25).softmax(-1) @ v
+    def attend_by(mask, behind=lambda weights: weights):
+        return lambda q, k, v: behind(mask(q @ k.transpose(2, 3) * 0.25).softmax(-1)) @ v
 
     def test_D46_masks_of_the_graph(self):
         for window, masks in ((0, OWN_MASKS), (3, OWN_WINDOWS)):
@@ -246,6 +248,20 @@ class OwnMasksTest(unittest.TestCase):
         with self.assertRaisesRegex(mlac.CompileError, r"node 'scaled_dot_product_attention' .* its mask "
                                     "is no input of the graph and not causal"):
             self.make_layer(lambda q, k, v: attend(q, k, v, torch.float32))
+
+    def test_D46_what_weights_become(self):
+        """The node that makes something else of weights is named, where nothing attends."""
+        causal = lambda s: s.masked_fill(~past(s), HIDDEN)
+        for node, behind in (("nan_to_num", lambda weights: weights.nan_to_num(0.0)),
+                             ("matmul_1", lambda weights: weights * 2)):
+            with self.subTest(node), self.assertRaisesRegex(
+                    mlac.CompileError, rf"node '{node}' .* in Attention: what it makes of scores of queries "
+                    "and keys is not understood: "):
+                self.make_layer(self.attend_by(causal, behind))
+
+    def test_D46_numbers_of_sizes(self):
+        with self.assertRaisesRegex(mlac.CompileError, "node 'sym_float' makes a number of a call's sizes"):
+            self.make_layer(self.attend_by(lambda s: (s * s.shape[-1]**0.5).masked_fill(~past(s), HIDDEN)))
 
 
 @unittest.skipIf(torch is None, "torch and transformers are not installed")

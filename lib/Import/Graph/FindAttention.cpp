@@ -287,6 +287,22 @@ static std::string describePadding(func::FuncOp function, NodeOp node) {
   return "";
 }
 
+/// What a value's numbers are that are not followed; null where they are.
+const Source *AttentionFinder::getOpaque(Value value) {
+  const Cell &cell = evaluator[value];
+  const Source *source = cell.opaque;
+  if (!source && cell.tensor && cell.tensor->size() > 0)
+    source = &expressions[(*cell.tensor)[0]];
+  return source && source->kind == SourceKind::Opaque ? source : nullptr;
+}
+
+static std::string explain(const Source &opaque) {
+  std::string why = opaque.reason.str();
+  if (opaque.cause)
+    why += ": " + Evaluator::describe(opaque.cause->node) + ": " + opaque.cause->reason.str();
+  return why;
+}
+
 /// Whether a node weighs tokens, and why that is not followed: it would be left to whoever runs the
 /// rest, on new tokens alone.
 std::optional<std::string> AttentionFinder::findLost(NodeOp node) {
@@ -299,15 +315,10 @@ std::optional<std::string> AttentionFinder::findLost(NodeOp node) {
                    type.isDynamicDim(type.getRank() - 1);
   if (!isAttention && !isSoftmax)
     return std::nullopt;
-  const Cell &cell = evaluator[node->getResult(0)];
-  const Source *source = cell.opaque;
-  if (!source && cell.tensor && cell.tensor->size() > 0)
-    source = &expressions[(*cell.tensor)[0]];
-  if (!source || source->kind != SourceKind::Opaque)
+  const Source *source = getOpaque(node->getResult(0));
+  if (!source)
     return std::nullopt;
-  std::string why = source->reason.str();
-  if (source->cause)
-    why += ": " + Evaluator::describe(source->cause->node) + ": " + source->cause->reason.str();
+  std::string why = explain(*source);
   auto mask = dyn_cast_or_null<BlockArgument>(getOperand(node, "attn_mask"));
   if (mask && function.getArgAttr(mask.getArgNumber(), mlir::graph::kInputAttr))
     why += ": input '" + getName(function, mask) +
@@ -376,6 +387,20 @@ LogicalResult AttentionFinder::checkReaders(ArrayRef<FoundAttention> all) {
 static constexpr StringLiteral kHowToBeFunctional =
     " (torch makes a graph that does not write: program.run_decompositions({}))";
 
+/// By the first node that makes something of scores which is not followed: an attention, maybe.
+LogicalResult AttentionFinder::refuseToFindNone() {
+  for (NodeOp node : function.getOps<NodeOp>())
+    for (Value operand : node->getOperands())
+      if (node->getNumResults() > 0 && areScores(operand))
+        if (const Source *opaque = getOpaque(node->getResult(0)))
+          return emitError(node->getLoc())
+                 << Evaluator::describe(node)
+                 << ": what it makes of scores of queries and keys is not understood: "
+                 << explain(*opaque);
+  return emitError(function.getLoc())
+         << "the graph has no attention: no node sums over keys that a softmax weighs";
+}
+
 FailureOr<std::vector<FoundAttention>> AttentionFinder::run() {
   evaluator.run();
   auto fail = [](NodeOp node, const Twine &why) -> LogicalResult {
@@ -400,8 +425,7 @@ FailureOr<std::vector<FoundAttention>> AttentionFinder::run() {
     all.push_back(std::move(*found));
   }
   if (all.empty())
-    return emitError(function.getLoc()) << "the graph has no attention: no node sums over keys "
-                                           "that a softmax weighs";
+    return refuseToFindNone();
   if (failed(checkReaders(all)))
     return failure();
   return all;
