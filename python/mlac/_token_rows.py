@@ -44,7 +44,8 @@ class _Run(NamedTuple):
 def describe_node(node: Any) -> str:
     """As mla-compile does: node 'x' (aten.op) in path: Class."""
     stack = list(node.meta.get("nn_module_stack", {}).values())
-    path = f" in {stack[-1][0]}: {str(stack[-1][1]).rsplit('.', 1)[-1]}" if stack else ""
+    names = (stack[-1][0], str(stack[-1][1]).rsplit(".", 1)[-1]) if stack else ()
+    path = " in " + ": ".join(filter(None, names)) if stack else ""  # the whole has no name
     target = str(node.target)
     if target.startswith("<"):  # a function, which would say where it lies in memory
         target = getattr(node.target, "__name__", target)
