@@ -339,6 +339,10 @@ LogicalResult GraphReader::readOutput(const json::Value &output, SmallVectorImpl
       types.push_back(width ? Type(builder.getI1Type()) : Type(builder.getIndexType()));
       return success();
     }
+  if (kind == "as_sym_float")
+    return fail("node '" + node +
+                "' makes a number of a call's sizes, which is not followed: "
+                "steps over caches have other sizes than the graph");
   return fail("node '" + node + "' has a result of the unknown kind '" + kind + "'");
 }
 

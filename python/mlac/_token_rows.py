@@ -44,7 +44,8 @@ class _Run(NamedTuple):
 def describe_node(node: Any) -> str:
     """As mla-compile does: node 'x' (aten.op) in path: Class."""
     stack = list(node.meta.get("nn_module_stack", {}).values())
-    path = f" in {stack[-1][0]}: {str(stack[-1][1]).rsplit('.', 1)[-1]}" if stack else ""
+    names = (stack[-1][0], str(stack[-1][1]).rsplit(".", 1)[-1]) if stack else ()
+    path = " in " + ": ".join(filter(None, names)) if stack else ""  # the whole has no name
     target = str(node.target)
     if target.startswith("<"):  # a function, which would say where it lies in memory
         target = getattr(node.target, "__name__", target)
@@ -63,12 +64,18 @@ def _expression(size: Any) -> Any:
     return size if isinstance(size, int) else size.node.expr
 
 
+def _example_size(size: Any) -> int | None:
+    """What a size was in the example; None: it is not known."""
+    return size if isinstance(size, int) else getattr(size.node, "hint", None)
+
+
 class _Labels:
     """Which dimensions are a batch ("b"), tokens ("t"), both ("bt"), or open and neither ("?")."""
 
     def __init__(self, attention: Any):
         shape = attention.meta["val"].shape  # [batch, heads, tokens, channels]
         self._batch, self._tokens = _expression(shape[0]), _expression(shape[2])
+        self._batch_of_example = _example_size(shape[0])
         if isinstance(self._tokens, int):
             raise InvalidArgument(f"{describe_node(attention)}: its graph is of {self._tokens} tokens "
                                   "alone; dynamic_shapes must leave their number open, or check_rows "
@@ -77,8 +84,13 @@ class _Labels:
         self.batch: int = _BATCH if self.is_batch_open else self._batch
 
     def of(self, node: Any) -> list[str]:
-        value = node.meta.get("val")
-        return [self._of_size(_expression(size)) for size in getattr(value, "shape", ())]
+        shape = getattr(node.meta.get("val"), "shape", ())
+        labels = [self._of_size(_expression(size)) for size in shape]
+        # An input of which the graph reads one sequence alone: nothing says that it has the others.
+        if node.op == "placeholder" and labels == ["?", "t"] and \
+                _example_size(shape[0]) == self._batch_of_example:
+            labels[0] = "b"
+        return labels
 
     def _of_size(self, size: Any) -> str:
         if size == self._tokens:
@@ -117,7 +129,7 @@ def _rows(value: torch.Tensor, labels: list[str]) -> torch.Tensor:
 
     # "b" before "t".
     dims = sorted((dim for dim, label in enumerate(labels) if label), key=labels.__getitem__)
-    value = torch.view_as_real(value) if value.is_complex() else value
+    value = torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
     value = value.movedim(dims, list(range(len(dims)))).flatten(0, len(dims) - 1)
     return value.reshape(len(value), -1).double()
 

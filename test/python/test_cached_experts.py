@@ -145,13 +145,13 @@ MIXES = (("roll", lambda self, x: x.roll(1, 1)), ("cumsum", lambda self, x: x.cu
 class BlocksTest(unittest.TestCase):
     """What stands between attentions, by the operator of a descriptor."""
 
-    def make_cached(self, module, dtype=torch and torch.float32, **options):
+    def make_cached(self, module, dtype=torch and torch.float32, example=None, **options):
         auto = torch.export.Dim.AUTO
         info = SequenceInfo(max_seq_len=16, max_batch_size=1, page_size=4)
         options.setdefault("dynamic_shapes", ({0: auto, 1: auto},))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return mlac.cached(module, (torch.randn(2, 5, 32, dtype=dtype),), info,
+            return mlac.cached(module, example or (torch.randn(2, 5, 32, dtype=dtype),), info,
                                attention="PagedMultiHead", **options)
 
     def test_D46_writes_to_memory_of_the_block(self):
@@ -190,6 +190,38 @@ class BlocksTest(unittest.TestCase):
                         ("$" if node != "arange" else
                          ". It numbers the tokens of a call from 0: let positions be an input of the model$")):
                     self.make_cached(make_model(block))
+
+    def test_D46_positions_of_one_sequence_are_refused(self):
+        """Of a batch, whose sequences go on from places of their own."""
+
+        class Placed(torch.nn.Module):
+            def __init__(self, first):
+                super().__init__()
+                self.model, self.first = make_model(lambda self, x: x), first
+
+            def forward(self, x, positions):
+                rows = positions[0] if self.first else positions
+                return self.model(x + rows[..., None] / 7)
+
+        example = torch.randn(2, 5, 32), torch.arange(5).expand(2, 5).contiguous()
+        auto = torch.export.Dim.AUTO
+        shapes = ({0: auto, 1: auto},) * 2
+        self.make_cached(Placed(False), example=example, dynamic_shapes=shapes)
+        with self.assertRaisesRegex(mlac.InvalidArgument, r"^node 'select\w*' \(aten.select.int\) in Placed "
+                                    "mixes tokens: .* in sequence 1 "):
+            self.make_cached(Placed(True), example=example, dynamic_shapes=shapes)
+
+    def test_D46_rows_that_are_conjugated(self):
+        """Which torch leaves to whoever reads them."""
+
+        def turn(self, x):
+            turns = torch.view_as_complex(x.unflatten(-1, (16, 2)))
+            return torch.view_as_real(turns.conj() * turns).flatten(-2)
+
+        model, x = make_model(turn), torch.randn(1, 7, 32)
+        with torch.no_grad():
+            torch.testing.assert_close(run_chunks(self.make_cached(model), x), model(x), atol=1e-5,
+                                       rtol=1e-5)
 
     def test_D46_operators_without_doubles(self):
         """Of another library: they run in f32, or in the graph's type."""

@@ -12,7 +12,7 @@ import unittest
 import warnings
 
 import mlac
-from cached_models import TINY, CachedModels, make_attention, torch
+from cached_models import TINY, CachedModels, make_attention, run_chunks, torch
 from mlac.sequence_info import SequenceInfo
 
 os.environ.setdefault("MLAC_COMPILER", os.environ["MLAC_COMPILE"])
@@ -178,6 +178,90 @@ class MasksTest(unittest.TestCase):
             self.assertRegex(run().stderr, "warning: input 'mask' is the mask of node .* in attention: "
                              "Attention, and is taken as causal without a window, whatever it will hold")
             self.assertEqual(run("--graph-checked").stderr, "")
+
+
+def past(scores, tokens_before=0):
+    """Truth values [tokens, tokens]."""
+    ones = torch.ones(scores.shape[-2:], dtype=torch.bool)
+    return ones.tril() if tokens_before == 0 else ones.triu(-tokens_before)
+
+
+# Masks that a graph makes of its own: of scores, what a softmax takes.
+OWN_MASKS = {
+    "the rest of ones, times a number": lambda s: s + (1 - past(s).float()) * -1e9,
+    "multiplied": lambda s: s * past(s) - 1e10 * (1 - past(s).float()),
+    "truth of numbers": lambda s: s.masked_fill(
+        torch.ones(s.shape[-2:]).tril().bool().logical_not(), HIDDEN),
+}
+OWN_WINDOWS = {
+    "one fill behind the other": lambda s: s.masked_fill(~past(s), HIDDEN).masked_fill(
+        ~past(s, 2), HIDDEN),
+    "the window first": lambda s: s.masked_fill(~past(s, 2), HIDDEN).masked_fill(~past(s), HIDDEN),
+    "two sums": lambda s: s + torch.full(s.shape[-2:], HIDDEN).triu(1) +
+                torch.full(s.shape[-2:], HIDDEN).tril(-3),
+    "a product": lambda s: s.masked_fill(past(s).float() * past(s, 2).float() == 0, HIDDEN),
+}
+# And what is none, with what is said of it.
+NO_MASKS = {
+    "ones added": (lambda s: s + past(s).float(), "its mask is no input of the graph and not causal"),
+    "the mean taken off": (lambda s: (s - s.mean(-1, keepdim=True)).masked_fill(~past(s), HIDDEN),
+                           "expected scores of queries and keys, got a sum of node 'mean'"),
+}
+
+
+@unittest.skipIf(torch is None, "torch is not installed")
+class OwnMasksTest(unittest.TestCase):
+    def make_layer(self, attend):
+        layer, auto = make_attention(attend).eval(), torch.export.Dim.AUTO
+        info = SequenceInfo(max_seq_len=16, max_batch_size=1, page_size=4)
+        return layer, mlac.cached(layer, (torch.randn(2, 5, 32),), info, target="cpu",
+                                  device=mlac.Device("cpu", 1), dynamic_shapes=({0: auto, 1: auto},))
+
+    @staticmethod
+    def attend_by(mask, behind=lambda weights: weights):
+        return lambda q, k, v: behind(mask(q @ k.transpose(2, 3) * 0.25).softmax(-1)) @ v
+
+    def test_D46_masks_of_the_graph(self):
+        for window, masks in ((0, OWN_MASKS), (3, OWN_WINDOWS)):
+            for name, mask in masks.items():
+                with self.subTest(name):
+                    layer, cached = self.make_layer(self.attend_by(mask))
+                    self.assertEqual([kind["window"] for kind in cached._attend._kinds], [window])
+                    x = torch.randn(1, 7, 32)
+                    with torch.no_grad():
+                        torch.testing.assert_close(run_chunks(cached, x), layer(x), atol=1e-5,
+                                                   rtol=1e-5)
+
+    def test_D46_what_is_no_mask(self):
+        for name, (mask, error) in NO_MASKS.items():
+            with self.subTest(name), self.assertRaisesRegex(mlac.CompileError, error):
+                self.make_layer(self.attend_by(mask))
+
+    def test_D46_numbers_are_added(self):
+        """Ones and zeros as truth values are a mask, as numbers they are added to scores."""
+
+        def attend(q, k, v, dtype):
+            ones = torch.ones(q.shape[2], q.shape[2], dtype=dtype).tril()
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=ones)
+
+        self.make_layer(lambda q, k, v: attend(q, k, v, torch.bool))
+        with self.assertRaisesRegex(mlac.CompileError, r"node 'scaled_dot_product_attention' .* its mask "
+                                    "is no input of the graph and not causal"):
+            self.make_layer(lambda q, k, v: attend(q, k, v, torch.float32))
+
+    def test_D46_what_weights_become(self):
+        """The node that makes something else of weights is named, where nothing attends."""
+        causal = lambda s: s.masked_fill(~past(s), HIDDEN)
+        for node, behind in (("nan_to_num", lambda weights: weights.nan_to_num(0.0)),
+                             ("matmul_1", lambda weights: weights * 2)):
+            with self.subTest(node), self.assertRaisesRegex(
+                    mlac.CompileError, rf"node '{node}' .* in Attention: what it makes of scores of queries "
+                    "and keys is not understood: "):
+                self.make_layer(self.attend_by(causal, behind))
+
+    def test_D46_numbers_of_sizes(self):
+        with self.assertRaisesRegex(mlac.CompileError, "node 'sym_float' makes a number of a call's sizes"):
+            self.make_layer(self.attend_by(lambda s: (s * s.shape[-1]**0.5).masked_fill(~past(s), HIDDEN)))
 
 
 @unittest.skipIf(torch is None, "torch and transformers are not installed")

@@ -46,6 +46,31 @@ def with_one_key(q, k, v):
     return by_bmm(q, *(each[:, :1].expand(-1, 2, -1, -1) for each in (k, v)))
 
 
+def by_baddbmm(q, k, v):
+    """The product's factor and what is added to it are its own."""
+    batch, heads, tokens, width = q.shape
+    q, k, v = (each.reshape(batch * heads, tokens, width) for each in (q, k, v))
+    none = torch.empty(1, 1, 1)
+    scores = torch.baddbmm(none, q, k.transpose(1, 2), beta=0, alpha=width**-0.5)
+    return torch.bmm(weigh(scores), v).view(batch, heads, tokens, width)
+
+
+def by_baddbmm_with_a_mask(q, k, v):
+    batch, heads, tokens, width = q.shape
+    q, k, v = (each.reshape(batch * heads, tokens, width) for each in (q, k, v))
+    mask = torch.full((tokens, tokens), float("-inf")).triu(1)
+    scores = torch.baddbmm(mask, q, k.transpose(1, 2), alpha=width**-0.5)
+    return torch.bmm(scores.softmax(-1), v).view(batch, heads, tokens, width)
+
+
+def by_turned_matrices(q, k, v):
+    return weigh(q @ k.mT * q.shape[-1]**-0.5) @ v
+
+
+def by_swapped_dimensions(q, k, v):
+    return weigh(q @ k.swapdims(-1, -2) * q.shape[-1]**-0.5) @ v
+
+
 def one_head(q, k, v):
     """[batch, tokens, channels]: there are no heads to fold."""
     attend = lambda q, k, v: torch.bmm(weigh(torch.bmm(q, k.transpose(1, 2)) * 0.25), v)
@@ -64,7 +89,9 @@ class ProductsTest(CachedModels, unittest.TestCase):
 
     def test_D46_products_of_three_dimensions(self):
         for attend, heads in ((by_bmm, (2, 2)), (by_einsum, (2, 2)), (by_einsum_of_heads, (2, 2)),
-                              (with_one_key, (2, 1)), (one_head, (1, 1))):
+                              (with_one_key, (2, 1)), (one_head, (1, 1)), (by_baddbmm, (2, 2)),
+                              (by_baddbmm_with_a_mask, (2, 2)), (by_turned_matrices, (2, 2)),
+                              (by_swapped_dimensions, (2, 2))):
             for options in KINDS:
                 with self.subTest(attend.__name__, options=list(options)):
                     layer, cached = self.make_layer(attend, **options)
@@ -120,7 +147,7 @@ class ProductsTest(CachedModels, unittest.TestCase):
                                     "mixes tokens"):
             self.make_layer(mixed, **KINDS[0])
 
-    def test_D46_masks_that_multiply_are_refused(self):
+    def test_D46_masks_that_hide_too_little_are_refused(self):
         def multiplied(q, k, v):
             mask = torch.ones(q.shape[2], k.shape[2]).tril()
             scores = q @ k.transpose(2, 3) * 0.25

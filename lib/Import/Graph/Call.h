@@ -80,7 +80,7 @@ private:
   Results unflatten();
   Results insertDim();
   Results removeDim();
-  Results transpose();
+  Results transpose(bool areLast);
   Results permuteDims();
   Results expand();
   Results repeat();
@@ -158,6 +158,7 @@ private:
   Results linear();
   Results product(llvm::StringRef left, llvm::StringRef right);
   Results addProduct();
+  Results addScores();
   Results multiply(const Tensor &left, const Tensor &right);
   std::optional<Tensor> score(const Tensor &query, const Tensor &key);
   std::optional<Tensor> weigh(const Tensor &weights, const Tensor &value);

@@ -185,6 +185,28 @@ Results Call::multiply(const Tensor &left, const Tensor &right) {
   return fail(kWhy);
 }
 
+/// baddbmm: beta self + alpha batch1 batch2, of which self is not read where beta is 0.
+Results Call::addScores() {
+  Tensor *left = tensor("batch1"), *right = tensor("batch2");
+  double alpha = number("alpha").value_or(1), beta = number("beta").value_or(1);
+  ignore({"self"});
+  Results product = left && right ? multiply(*left, *right) : std::nullopt;
+  if (!product)
+    return std::nullopt;
+  Tensor scores = *product->front().tensor;
+  std::vector<Expr> values = scores.values();
+  for (Expr &value : values)
+    value = expressions.scale(alpha, value);
+  scores = makeTensor(scores.dims, std::move(values));
+  if (beta == 0)
+    return give(scores);
+  Tensor *self = tensor("self");
+  return self ? combine(
+                    scores, *self,
+                    [&](Expr x, Expr y) { return expressions.add(x, expressions.scale(beta, y)); })
+              : std::nullopt;
+}
+
 //===----------------------------------------------------------------------===//
 // Attention
 //===----------------------------------------------------------------------===//
@@ -212,10 +234,10 @@ std::optional<Tensor> Call::addMask(const Tensor &scores) {
   if (!hasMask)
     return scores;
   Tensor *mask = tensor("attn_mask");
-  // Of truth values a key is seen where they are true.
+  // Of truth values a key is seen where they are true; numbers are added, also ones and zeros.
+  auto toNumber = [&](Expr x) { return addsNumbers() ? x : makeMask(x).value_or(x); };
   Results masked =
-      mask ? combine(scores, *mask,
-                     [&](Expr x, Expr y) { return expressions.add(x, makeMask(y).value_or(y)); })
+      mask ? combine(scores, *mask, [&](Expr x, Expr y) { return expressions.add(x, toNumber(y)); })
            : std::nullopt;
   return masked ? masked->front().tensor : std::nullopt;
 }
@@ -300,6 +322,8 @@ Results Call::evaluateProduct(StringRef name, bool &isKnown) {
     return product("self", "mat2");
   if (name == "addmm")
     return addProduct();
+  if (name == "baddbmm")
+    return addScores();
   if (name == "softmax" || name == "_softmax" || name == "_safe_softmax")
     return softmax();
   if (name == "scaled_dot_product_attention")

@@ -98,7 +98,8 @@ Results Call::permuteDims() {
   return give(permute(*value, *order));
 }
 
-Results Call::transpose() {
+/// The dimensions that its arguments name; without, those of a matrix, or the last two of any.
+Results Call::transpose(bool areLast) {
   Cell *self = cell("self");
   if (self && self->matrix) {
     auto first = dimension("dim0", 2, 0), second = dimension("dim1", 2, 1);
@@ -111,10 +112,11 @@ Results Call::transpose() {
   Tensor *value = tensor("self");
   int64_t rank = value ? value->dims.size() : 0;
   bool isT = !has("dim0");
-  if (isT && rank < 2)
+  if (isT && !areLast && rank < 2)
     return value ? give(*value) : std::nullopt;
-  auto first = dimension("dim0", rank, 0), second = dimension("dim1", rank, 1);
-  if (!value || !first || !second || (isT && rank != 2))
+  auto first = dimension("dim0", rank, areLast ? -2 : 0),
+       second = dimension("dim1", rank, areLast ? -1 : 1);
+  if (!value || !first || !second || (isT && !areLast && rank != 2))
     return std::nullopt;
   SmallVector<int64_t> order(rank);
   std::iota(order.begin(), order.end(), 0);
@@ -417,7 +419,10 @@ Results Call::alias(StringRef name) {
     return std::nullopt;
   Type from = node.getOperands()[cast<mlir::graph::InAttr>(get(name)).getIndex()].getType();
   Type to = node->getResult(0).getType();
-  if (getElementTypeOrSelf(from) != getElementTypeOrSelf(to) &&
+  bool isOfBands = self->tensor && self->tensor->size() > 0 &&
+                   llvm::all_of(self->tensor->values(),
+                                [&](Expr x) { return expressions.getBand(x).has_value(); });
+  if (getElementTypeOrSelf(from) != getElementTypeOrSelf(to) && !isOfBands &&
       (!isNumber(from) || !isa<FloatType>(getElementTypeOrSelf(to))))
     return getElementTypeOrSelf(to).isInteger(1) ? truthOf(*self)
                                                  : fail("it casts to a type of other numbers");
@@ -468,8 +473,10 @@ Results Call::evaluateShape(StringRef name, bool &isKnown) {
     return pairToComplex(name == "view_as_complex");
   if (name == "split" || name == "split_with_sizes")
     return split();
-  if (name == "transpose" || name == "t")
-    return transpose();
+  if (name == "mT")
+    return transpose(/*areLast=*/true);
+  if (name == "transpose" || name == "t" || name == "numpy_T" || name == "swapdims")
+    return transpose(/*areLast=*/false);
   using Method = Results (Call::*)();
   Method method = llvm::StringSwitch<Method>(name)
                       .Case("polar", &Call::polar)

@@ -124,8 +124,38 @@ Expr Expressions::add(Expr x, Expr y) {
   if (getMaskBand(x) && getMaskBand(y))
     if (std::optional<Expr> seen = both((*this)[x].operands[0], (*this)[y].operands[0]))
       return mask(*seen);
+  for (auto [sum, other] : {std::pair(x, y), std::pair(y, x)})
+    if (std::optional<Expr> masked = addMask(sum, other))
+      return *masked;
   Expr terms[] = {std::min(x, y), std::max(x, y)};
   return internExpr(SourceKind::Sum, terms);
+}
+
+/// A mask of scores that have one already is one of both, and scores need not be multiplied by 0
+/// where they are hidden.
+std::optional<Expr> Expressions::addMask(Expr scores, Expr other) {
+  if (!getMaskBand(other))
+    return std::nullopt;
+  Expr band = (*this)[other].operands[0];
+  const Source &source = (*this)[scores];
+  if (source.kind == SourceKind::Product && source.operands.size() > 1)
+    if (const Expr *factor = llvm::find(source.operands, band); factor != source.operands.end()) {
+      Expr seen = constant(source.number);
+      for (const Expr &each : source.operands)
+        if (&each != factor)
+          seen = multiply(seen, each);
+      return add(seen, other);
+    }
+  if (source.kind != SourceKind::Sum)
+    return std::nullopt;
+  for (size_t i = 0; i < source.operands.size(); ++i) {
+    Expr mask = source.operands[i];
+    if (!getMaskBand(mask))
+      continue;
+    if (std::optional<Expr> seen = both((*this)[mask].operands[0], band))
+      return add(source.operands[1 - i], this->mask(*seen));
+  }
+  return std::nullopt;
 }
 
 Expr Expressions::multiply(Expr x, Expr y) {
@@ -140,6 +170,9 @@ Expr Expressions::multiply(Expr x, Expr y) {
     return complex(multiply(first.operands[0], y), multiply(first.operands[1], y));
   if (second.kind == SourceKind::Complex)
     return multiply(y, x);
+  if (getBand(x) && getBand(y)) // of ones and zeros
+    if (std::optional<Expr> seen = both(x, y))
+      return *seen;
   double factor = 1;
   llvm::SmallVector<Expr, 4> factors;
   for (Expr each : {x, y}) {

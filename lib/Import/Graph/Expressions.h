@@ -155,6 +155,7 @@ private:
     void Profile(llvm::FoldingSetNodeID &node) const;
   };
 
+  std::optional<Expr> addMask(Expr scores, Expr other);
   std::optional<Expr> subtractBand(std::optional<double> one, Expr term);
   uint32_t intern(Source source);
   Expr internExpr(SourceKind kind, llvm::ArrayRef<Expr> operands, double number = 0) {

@@ -43,19 +43,25 @@ bool AttentionFinder::movesAttention(NodeOp node) {
   });
 }
 
+/// The two operands of a product, null where there are none: those of baddbmm stand behind what is
+/// added to it.
+static std::pair<Value, Value> getFactors(NodeOp node) {
+  if (Value left = getOperand(node, "batch1"))
+    return {left, getOperand(node, "batch2")};
+  Value right = getOperand(node, "other");
+  return {getOperand(node, "self"), right ? right : getOperand(node, "mat2")};
+}
+
 /// From the weights of a second product back to the first.
 std::optional<AttentionOperands> AttentionFinder::findOperands(NodeOp node) {
   if (Value query = getOperand(node, "query"))
     return AttentionOperands{query, getOperand(node, "key"), getOperand(node, "value")};
-  Value weights = getOperand(node, "self"), value = getOperand(node, "other");
-  if (!value)
-    value = getOperand(node, "mat2");
+  auto [weights, value] = getFactors(node);
   while (weights && value) {
     auto maker = weights.getDefiningOp<NodeOp>();
     if (!maker || maker->getNumOperands() == 0)
       return std::nullopt;
-    Value left = getOperand(maker, "self"), right = getOperand(maker, "other");
-    right = right ? right : getOperand(maker, "mat2");
+    auto [left, right] = getFactors(maker);
     const Cell &scores = evaluator[weights];
     bool isProduct = maker.getTarget().contains("matmul") || maker.getTarget().contains("bmm");
     if (isProduct && left && right && scores.tensor)
@@ -281,6 +287,22 @@ static std::string describePadding(func::FuncOp function, NodeOp node) {
   return "";
 }
 
+/// What a value's numbers are that are not followed; null where they are.
+const Source *AttentionFinder::getOpaque(Value value) {
+  const Cell &cell = evaluator[value];
+  const Source *source = cell.opaque;
+  if (!source && cell.tensor && cell.tensor->size() > 0)
+    source = &expressions[(*cell.tensor)[0]];
+  return source && source->kind == SourceKind::Opaque ? source : nullptr;
+}
+
+static std::string explain(const Source &opaque) {
+  std::string why = opaque.reason.str();
+  if (opaque.cause)
+    why += ": " + Evaluator::describe(opaque.cause->node) + ": " + opaque.cause->reason.str();
+  return why;
+}
+
 /// Whether a node weighs tokens, and why that is not followed: it would be left to whoever runs the
 /// rest, on new tokens alone.
 std::optional<std::string> AttentionFinder::findLost(NodeOp node) {
@@ -293,15 +315,10 @@ std::optional<std::string> AttentionFinder::findLost(NodeOp node) {
                    type.isDynamicDim(type.getRank() - 1);
   if (!isAttention && !isSoftmax)
     return std::nullopt;
-  const Cell &cell = evaluator[node->getResult(0)];
-  const Source *source = cell.opaque;
-  if (!source && cell.tensor && cell.tensor->size() > 0)
-    source = &expressions[(*cell.tensor)[0]];
-  if (!source || source->kind != SourceKind::Opaque)
+  const Source *source = getOpaque(node->getResult(0));
+  if (!source)
     return std::nullopt;
-  std::string why = source->reason.str();
-  if (source->cause)
-    why += ": " + Evaluator::describe(source->cause->node) + ": " + source->cause->reason.str();
+  std::string why = explain(*source);
   auto mask = dyn_cast_or_null<BlockArgument>(getOperand(node, "attn_mask"));
   if (mask && function.getArgAttr(mask.getArgNumber(), mlir::graph::kInputAttr))
     why += ": input '" + getName(function, mask) +
@@ -370,6 +387,20 @@ LogicalResult AttentionFinder::checkReaders(ArrayRef<FoundAttention> all) {
 static constexpr StringLiteral kHowToBeFunctional =
     " (torch makes a graph that does not write: program.run_decompositions({}))";
 
+/// By the first node that makes something of scores which is not followed: an attention, maybe.
+LogicalResult AttentionFinder::refuseToFindNone() {
+  for (NodeOp node : function.getOps<NodeOp>())
+    for (Value operand : node->getOperands())
+      if (node->getNumResults() > 0 && areScores(operand))
+        if (const Source *opaque = getOpaque(node->getResult(0)))
+          return emitError(node->getLoc())
+                 << Evaluator::describe(node)
+                 << ": what it makes of scores of queries and keys is not understood: "
+                 << explain(*opaque);
+  return emitError(function.getLoc())
+         << "the graph has no attention: no node sums over keys that a softmax weighs";
+}
+
 FailureOr<std::vector<FoundAttention>> AttentionFinder::run() {
   evaluator.run();
   auto fail = [](NodeOp node, const Twine &why) -> LogicalResult {
@@ -394,8 +425,7 @@ FailureOr<std::vector<FoundAttention>> AttentionFinder::run() {
     all.push_back(std::move(*found));
   }
   if (all.empty())
-    return emitError(function.getLoc()) << "the graph has no attention: no node sums over keys "
-                                           "that a softmax weighs";
+    return refuseToFindNone();
   if (failed(checkReaders(all)))
     return failure();
   return all;

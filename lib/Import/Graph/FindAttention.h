@@ -58,6 +58,8 @@ private:
   llvm::Error matchMask(const Scores &scores, FoundAttention &found);
   std::optional<std::string> findLost(mlir::graph::NodeOp node);
   bool areScores(mlir::Value value);
+  const Source *getOpaque(mlir::Value value);
+  mlir::LogicalResult refuseToFindNone();
   bool hasScores(Expr expr) const;
   mlir::LogicalResult checkReaders(llvm::ArrayRef<FoundAttention> all);
   llvm::Error matchSinks(const std::vector<Scores> &heads, FoundAttention &found);

@@ -141,7 +141,9 @@ llvm::Expected<Scores> Parts::matchScores(Expr weights) const {
   if (is(score, SourceKind::Sum)) {
     ArrayRef<Expr> terms = source(score).operands;
     Expr first = expressions.splitFactor(terms[0]).second;
-    bool isFirst = is(first, SourceKind::Dot) || isCapped(first);
+    // Neither is a score where something else is added: the error is not to name the mask.
+    bool isFirst = is(first, SourceKind::Dot) || isCapped(first) ||
+                   expressions.getMaskBand(terms[1]).has_value();
     score = terms[isFirst ? 0 : 1];
     scores.mask = terms[isFirst ? 1 : 0];
   }
