@@ -390,9 +390,10 @@ sm90::KernelOp relay::Kernel::build() {
   // Nothing is spilled where TMA brings the rows, codes too (pages of 16 and 64, 64 and 128 heads).
   // Rows that threads copy have addresses beside the output's 128 registers: 104 to 120 bytes of
   // codes by a list, 28 with lists of bf16 and 48 heads, 40 with 448 columns of f16 in pages of 100
-  // (ptxas 13.0). The rest is room for shapes that were not compiled.
+  // (ptxas 13.0), and RoPE keys of two panels in pages of 16 32 bytes. The rest is room for shapes
+  // that were not compiled.
   constexpr int64_t spillBytes = 256;
-  if (shape.hasCodes || !shape.usesTma)
+  if (shape.hasCodes || !shape.usesTma || shape.ropePanels > 1)
     kernel->setAttr(sm90::kSpillBytesAttr, b.getI64IntegerAttr(spillBytes));
   entry.map(source.getBody().getArguments(), kernel.getBody().getArguments());
   emitLaunchDependents(b, source);
