@@ -46,5 +46,4 @@ foreach(target IN LISTS MLIR_EXPORTED_TARGETS LLD_EXPORTED_TARGETS LLVM_AVAILABL
 endforeach()
 
 # Half of a program's size is code that nothing calls.
-# The last two: equal functions and tails of strings once, 20 KB of mla-run's wheel.
-add_link_options(-static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,--icf=safe -Wl,-O2)
+add_link_options(-static-libstdc++ -static-libgcc -Wl,--gc-sections)
