@@ -111,6 +111,10 @@ struct TileShapes {
 /// with 16-bit operands and a full AVX-512 register of f32.
 inline constexpr int64_t kWidthMultiple = 16;
 
+/// Bytes that rows begin at multiples of, so that TMA can copy them ([PTX] "Tensors",
+/// globalStrides).
+inline constexpr int64_t kRowAlignment = 16;
+
 /// Values of so many columns, and multiples of it, may be the side of a product with a tile's rows.
 inline constexpr int64_t kValueColumns = 64;
 /// Tiles of queries that share keys in one program (tile.side_by_side), each with its part of a

@@ -182,9 +182,9 @@ PromptKernel::Source PromptKernel::addCopies(TypedValue<mla::CacheType> cache, P
   source.columns = source.pool.width(part) / heads;
   Builder builder(op.getContext());
   source.copies =
-      addOperand(step.workspace({step.dim("num_prompt_keys"), builder.getIndexAttr(heads),
-                                 builder.getIndexAttr(source.columns)},
-                                cache.getType().getElement()));
+      addOperand(step.alignedRows({step.dim("num_prompt_keys"), builder.getIndexAttr(heads),
+                                   builder.getIndexAttr(source.columns)},
+                                  cache.getType().getElement()));
   return source;
 }
 
@@ -418,11 +418,11 @@ static bool canHavePrompts(StepLowering &step, mla::GroupedAttentionOp op) {
   bool canBeLong = !batch.hasStaticQueryLen() || batch.getQueryLen() > findLongestPiece(step, op);
   auto query = cast<RankedTensorType>(op.getQuery().getType());
   auto output = cast<RankedTensorType>(op.getOutput().getType());
-  auto fits = [](RankedTensorType rows) { // whole units of TMA, and the widest product
-    constexpr int64_t kMultiple = 8, kMost = 4 * kValueColumns;
-    return rows.getDimSize(2) % kMultiple == 0 && rows.getDimSize(2) <= kMost;
+  auto fits = [](RankedTensorType rows) { // the widest product
+    return rows.getDimSize(2) <= 4 * kValueColumns;
   };
-  return isPiecewise && isWhole && canBeLong &&
+  bool isAligned = query.getDimSize(2) % (kRowAlignment / 2) == 0 || haveAlignedRows(op.getQuery());
+  return isPiecewise && isWhole && canBeLong && isAligned &&
          query.getElementType().getIntOrFloatBitWidth() == 16 &&
          output.getElementType() == query.getElementType() && fits(query) && fits(output);
 }

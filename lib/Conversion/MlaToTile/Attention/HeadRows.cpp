@@ -34,6 +34,12 @@ Value HeadRows::getScales(ValueRange args) const {
   return pool.inKernel(args.drop_front(firstArg)).layerScales;
 }
 
+bool mlac::mla_to_tile::haveAlignedRows(Value query) {
+  return query.getDefiningOp<mla::GroupedAppendOp>() &&
+         llvm::all_of(query.getUsers(),
+                      [](Operation *user) { return isa<mla::GroupedAttentionOp>(user); });
+}
+
 SmallVector<Value> mlac::mla_to_tile::startFromSink(KernelBuilder &b, Value sink, Value isIn,
                                                     int64_t columns) {
   int64_t rows = cast<RankedTensorType>(sink.getType()).getDimSize(0);

@@ -35,6 +35,10 @@ struct HeadRows {
   mlir::Value getScales(mlir::ValueRange args) const;
 };
 
+/// Whether queries that are rotated beside the append stay where attention alone reads them, so
+/// that their rows lie where TMA can copy them, however wide heads are (StepLowering::alignedRows).
+bool haveAlignedRows(mlir::Value query);
+
 /// The start of a tile.attend whose rows have seen the score `sink` (f32 [rows], natural) of no
 /// value, where `isIn` (i1 [rows]; null: everywhere) says so. Infinite ones stay finite, so that
 /// nothing is inf − inf.

@@ -162,6 +162,8 @@ public:
   TensorRef allocate(mlir::Value tensor);
   /// A contiguous workspace of no tensor.
   TensorRef workspace(llvm::ArrayRef<mlir::OpFoldResult> sizes, mlir::Type element);
+  /// The same, with innermost rows `kRowAlignment` bytes apart, or a multiple.
+  TensorRef alignedRows(llvm::ArrayRef<mlir::OpFoldResult> sizes, mlir::Type element);
 
   /// A size of the plan as a value; arithmetic on such.
   mlir::Value value(mlir::OpFoldResult size);

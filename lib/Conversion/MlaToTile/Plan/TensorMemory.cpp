@@ -218,6 +218,15 @@ TensorRef StepLowering::workspace(ArrayRef<OpFoldResult> sizes, Type element) {
   return contiguous(buffer, sizes);
 }
 
+TensorRef StepLowering::alignedRows(ArrayRef<OpFoldResult> sizes, Type element) {
+  int64_t elements = kRowAlignment / llvm::divideCeil(element.getIntOrFloatBitWidth(), 8);
+  SmallVector<OpFoldResult> padded(sizes);
+  padded.back() = builder.getIndexAttr(llvm::alignTo(*getConstantIntValue(sizes.back()), elements));
+  TensorRef rows = workspace(padded, element);
+  rows.sizes.assign(sizes.begin(), sizes.end());
+  return rows;
+}
+
 //===----------------------------------------------------------------------===//
 // Arguments
 //===----------------------------------------------------------------------===//

@@ -18,8 +18,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Attention/HeadRows.h"
 #include "Plan/Lowerings.h"
-#include "Plan/PagedPool.h"
 #include "Rows/Channels.h"
 
 #include "mla/Dialect/Mla/IR/TokenAngles.h"
@@ -231,8 +231,17 @@ void GroupedAppend::launch(const std::string &suffix) {
       [&](KernelBuilder &b, ValueRange inner) { write(b, inner); }, step.chained());
 }
 
+static TensorRef allocateRotated(StepLowering &step, mla::GroupedAppendOp op,
+                                 const TensorRef &query) {
+  if (!haveAlignedRows(op.getRotated()))
+    return step.allocate(op.getRotated());
+  TensorRef rotated = step.alignedRows(query.sizes, query.element());
+  step.setView(op.getRotated(), rotated);
+  return rotated;
+}
+
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::GroupedAppendOp op) {
-  TensorRef output = step.allocate(op.getRotated()), query = step.lookup(op.getQuery());
+  TensorRef query = step.lookup(op.getQuery()), output = allocateRotated(step, op, query);
   step.forwardCache(op.getResult(), op.getCache());
   if (op.getValueCache())
     step.forwardCache(op.getValueResult(), op.getValueCache());

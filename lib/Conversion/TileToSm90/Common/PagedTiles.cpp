@@ -27,10 +27,22 @@ using namespace mlac;
 // Tensor maps
 //===----------------------------------------------------------------------===//
 
+/// Whether what is known of where its rows begin is what TMA may read; the runtime checks the rest.
+static bool areKnownAligned(ArrayRef<OpFoldResult> extents, Type element) {
+  int64_t bytes = element.getIntOrFloatBitWidth() / 8;
+  return llvm::all_of(extents, [&](OpFoldResult extent) {
+    return getConstantIntValue(extent).value_or(0) * bytes % sm90::kTmaAlignment == 0;
+  });
+}
+
 bool mlac::canMapView(Value view) {
   auto cast = view.getDefiningOp<memref::ReinterpretCastOp>();
   if (!cast || !sm90::isKernelArgument(cast.getSource()) ||
       cast.getType().getStridesAndOffset().first.back() != 1)
+    return false;
+  Type element = cast.getType().getElementType();
+  if (!areKnownAligned(cast.getMixedOffsets(), element) ||
+      !areKnownAligned(ArrayRef(cast.getMixedStrides()).drop_back(), element))
     return false;
   return llvm::all_of(cast.getMixedOffsets(), sm90::isHostValue) &&
          llvm::all_of(cast.getMixedSizes(), sm90::isHostValue) &&

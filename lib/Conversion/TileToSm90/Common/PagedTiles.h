@@ -31,7 +31,7 @@ namespace mlac {
 
 /// Whether the host can make a tensor map of `view`: a reinterpret_cast of a
 /// kernel argument by constants, arguments and arguments times constants, with
-/// innermost stride 1.
+/// innermost stride 1 and no constant that is no multiple of 16 bytes.
 bool canMapView(mlir::Value view);
 
 /// A tensor map of `view` (of the tile kernel) whose boxes have `rows` rows and
