@@ -3,7 +3,7 @@
 // DEFINE: %{pipeline} = builtin.module(convert-tile-to-sm90,canonicalize,cse,sm90.kernel(sm90-insert-proxy-fences,sm90-allocate-shared-memory))
 // RUN: mla-opt %data/tile/absorbed_attention.mlir --pass-pipeline='%{pipeline}' | FileCheck %s
 
-// CHECK: sm90.kernel @absorbed_attention{{.*}}shared_bytes = 155648 : i64, warpgroups = 2 : i32
+// CHECK: sm90.kernel @absorbed_attention{{.*}}shared_bytes = 155648 : i64, sm90.spill_bytes = 256 : i64, warpgroups = 2 : i32
 // CHECK: scf.for
 // CHECK: %[[K:.*]] = sm90.alloc offset 73728 : <64x576xbf16>
 // CHECK: sm90.copy_paged {{.*}} to %[[K]] vector_bytes 16

@@ -20,7 +20,7 @@
 // ROPE: sm90.load_pairs {{.*}} strided<[96, 2], offset: 64>> -> tensor<64x16xbf16{{.*}}, tensor<64x16xbf16
 // ROPE: sm90.load_rows {{.*}} paired
 
-// EXPANDED: sm90.kernel @expanded_attention{{.*}}shared_bytes = 65536 : i64, warpgroups = 1 : i32
+// EXPANDED: sm90.kernel @expanded_attention{{.*}}shared_bytes = 65536 : i64, sm90.spill_bytes = 256 : i64, warpgroups = 1 : i32
 // EXPANDED: %[[Q:.*]] = sm90.alloc offset 0 : <64x192xbf16>
 // EXPANDED: sm90.slice %[[Q]][0] : <64x192xbf16> -> <64x128xbf16>
 // EXPANDED: sm90.slice %[[Q]][128] : <64x192xbf16> -> <64x64xbf16>
