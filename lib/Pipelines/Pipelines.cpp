@@ -55,11 +55,13 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   splitBatch.form = options.form;
   splitBatch.sparseMode = options.sparseMode;
   splitBatch.separateHeads = options.separateHeads;
+  splitBatch.mostLatent = TileShapes::get(options.target).maxAccumulatorColumns;
   passes.addPass(mla::createMlaSplitBatch(splitBatch));
 
   mla::MlaChooseFormOptions chooseForm;
   chooseForm.form = options.form;
   chooseForm.expandFrom = options.expandFrom;
+  chooseForm.mostLatent = splitBatch.mostLatent;
   chooseForm.report = options.report;
   passes.addPass(mla::createMlaChooseForm(chooseForm));
 

@@ -148,6 +148,8 @@ struct ChooseForm : mla::impl::MlaChooseFormBase<ChooseForm> {
     mlac::LayerDims dims = readLayerDims(attention);
     // Keys that are selected token by token are expanded for nobody else.
     Form chosen = attention.getSelected() ? Form::Absorbed : form;
+    if (chosen == Form::Auto && isTooWide(attention, mostLatent))
+      chosen = Form::Expanded;
     if (chosen == Form::Auto)
       chosen = expandFrom ? decideByQuery(expandFrom, attention.getBatch().getType())
                           : decideStatically(dims, attention.getBatch().getType());

@@ -30,6 +30,13 @@ mlac::LayerDims readLayerDims(AttentionOp attention);
 /// static, else one new token and no context.
 mlac::FormProblem readFormProblem(AttentionOp attention);
 
+/// Whether a target whose programs hold sums of `mostLatent` columns (0: any) cannot attend to its
+/// latents themselves.
+inline bool isTooWide(AttentionOp attention, int64_t mostLatent) {
+  return mostLatent != 0 &&
+         cast<CacheType>(attention.getCache().getType()).getKvLoraRank() > mostLatent;
+}
+
 /// The module's `mla.target`, or an H200.
 mlac::TargetDescription readTarget(ModuleOp module);
 

@@ -18,6 +18,7 @@
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 
 #include "CacheFormats.h"
+#include "LayerShape.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -136,8 +137,8 @@ struct SplitBatch : mla::impl::MlaSplitBatchBase<SplitBatch> {
   void split(func::FuncOp function, int64_t threshold) {
     SmallVector<AttentionOp> attentions;
     function.walk([&](AttentionOp attention) {
-      bool isOpen =
-          form == Form::Auto && attention.getForm() == Form::Auto && !attention.getSelected();
+      bool isOpen = form == Form::Auto && attention.getForm() == Form::Auto &&
+                    !attention.getSelected() && !isTooWide(attention, mostLatent);
       if ((isOpen || isGathered(attention)) && isWhole(attention.getBatch(), function))
         attentions.push_back(attention);
     });

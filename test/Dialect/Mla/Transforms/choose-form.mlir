@@ -6,8 +6,17 @@
 // RUN: mla-opt %s --mla-choose-form=form=absorbed | FileCheck %s --check-prefix=ABSORBED
 // RUN: mla-opt %s --mla-choose-form=expand-from=40 | FileCheck %s --check-prefix=FROM
 // RUN: mla-opt %s --mla-choose-form=expand-from=1 | FileCheck %s --check-prefix=ALWAYS
+// RUN: mla-opt %s --mla-choose-form=most-latent=32 | FileCheck %s
+// RUN: mla-opt %s --mla-choose-form=most-latent=31 | FileCheck %s --check-prefix=WIDE
 // RUN: not mla-opt %s --mla-choose-form=expand-from=-1 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 // RUN: not mla-opt %s --mla-choose-form=form=folded 2>&1 | FileCheck %s --check-prefix=INVALID
+
+// Latents of 32 columns are wider than sums may be, whatever the cost.
+// WIDE-LABEL: func @decode_A03
+// WIDE: form = #mla.form<expanded>
+// WIDE-LABEL: func @prefill_A03_C04
+// WIDE-NOT: scf.if
+// WIDE: form = #mla.form<expanded>
 
 // INVALID: folded
 // NEGATIVE: mla-choose-form: expected expand-from >= 0, got -1

@@ -3,6 +3,8 @@
 //
 // RUN: mla-opt %s --mla-split-batch | FileCheck %s
 // RUN: mla-opt %s --mla-split-batch=form=absorbed | FileCheck %s --check-prefix=FORCED
+// RUN: mla-opt %s --mla-split-batch=most-latent=32 | FileCheck %s
+// RUN: mla-opt %s --mla-split-batch=most-latent=31 | FileCheck %s --check-prefix=FORCED
 
 !cache = !mla.cache<page_size = 4, fields = [latent: 32, rope: 8], element = bf16, rope_order = interleaved>
 !head_major = tensor<4x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>

@@ -65,7 +65,9 @@ def MlaSplitBatch : Pass<"mla-split-batch", "::mlir::ModuleOp"> {
              clEnumValN(::mlir::mla::SparseMode::Separate, "separate", "from a gathered workspace"),
              clEnumValN(::mlir::mla::SparseMode::Auto, "auto", "separate with many heads"))}]>,
     Option<"separateHeads", "separate-heads", "int64_t", "::mlir::mla::kSeparateHeads",
-           "heads of a rank from which on `auto` is separate"> ];
+           "heads of a rank from which on `auto` is separate">,
+    Option<"mostLatent", "most-latent", "int64_t", "0",
+           "kv_lora_rank of the absorbed form at most, wider ones are expanded; 0: any"> ];
   let dependentDialects = ["::mlir::mla::MlaDialect"];
 }
 
@@ -90,7 +92,8 @@ def MlaChooseForm : Pass<"mla-choose-form", "::mlir::ModuleOp"> {
     If 2·Lkv <= P + V and there is context, the absorbed form always wins.
 
     With `expand-from` = n the batch's longest query decides instead: from n new tokens on the expanded
-    form, whatever is cached.
+    form, whatever is cached. A kv_lora_rank above `most-latent` is expanded, whatever it costs: a
+    target's programs hold no wider sums of latents.
 
     Before:
     ```mlir
@@ -130,6 +133,8 @@ def MlaChooseForm : Pass<"mla-choose-form", "::mlir::ModuleOp"> {
              clEnumValN(::mlir::mla::Form::Absorbed, "absorbed", "attend on the latents"))}]>,
     Option<"expandFrom", "expand-from", "int64_t", "0",
            "new tokens of the longest query from which on auto is expanded; 0: by cost">,
+    Option<"mostLatent", "most-latent", "int64_t", "0",
+           "kv_lora_rank of the absorbed form at most, wider ones are expanded; 0: any">,
     Option<"report", "report", "bool", "false",
            "print the cost of every form for each attention"> ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::mla::MlaDialect",
