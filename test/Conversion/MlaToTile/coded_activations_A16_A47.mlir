@@ -1,4 +1,4 @@
-// Products of codes and codes: columns first up to 64 rows, and tiles of 128 rows; their sums of 128 of the depth
+// Products of codes and codes: columns first up to 128 rows, then tiles of 128 rows; their sums of 128 of the depth
 // are multiplied by scales of their tokens and of the weight's block. A latent's norm makes codes in the pass that it is.
 //
 // RUN: mla-opt %s --split-input-file --verify-diagnostics --convert-mla-to-tile=target=sm90 --canonicalize --cse | FileCheck %s
@@ -8,7 +8,7 @@
 // CHECK: tile.launch @quantize_128
 // CHECK: tile.launch @linear_coded_256x512_rows_16
 // CHECK: tile.launch @linear_coded_256x512_rows_64
-// CHECK: tile.launch @linear_coded_256x512_tile_128x64
+// CHECK: tile.launch @linear_coded_256x512_rows_128
 // CHECK: tile.launch @linear_coded_256x512_tile_128x{{64|128}}
 // CHECK: tile.launch @rms_norm_row_256_codes
 // CHECK: tile.launch @linear_coded_128x256_rows_16
@@ -131,7 +131,7 @@ func.func @rows(%x: tensor<?x512xbf16> {mla.input = "x"}, %c: tensor<128x512xf8E
 
 // -----
 
-// Many rows of a deep product: tiles of 256 rows, whose scales lie in blocks of 64 rows, group by group. The last tile
+// Many rows of a deep product: tiles of 256 rows, whose scales lie in blocks of 128 rows, group by group. The last tile
 // begins where it ends with the rows' last block.
 
 // CHECK-LABEL: tile.plan @deep
@@ -140,8 +140,8 @@ func.func @rows(%x: tensor<?x512xbf16> {mla.input = "x"}, %c: tensor<128x512xf8E
 // CHECK: tile.launch @linear_coded_8192x4096_tile_256x128
 // CHECK-LABEL: tile.kernel @quantize_128
 // CHECK-DAG: %[[FIRST:.*]] = arith.muli %{{.*}}, %c64 : index
-// CHECK-DAG: %[[GROUP:.*]] = arith.muli %{{.*}}, %c64 : index
-// CHECK-DAG: %[[BLOCK:.*]] = arith.muli %{{.*}}, %c2048 : index
+// CHECK-DAG: %[[GROUP:.*]] = arith.muli %{{.*}}, %c128 : index
+// CHECK-DAG: %[[BLOCK:.*]] = arith.muli %{{.*}}, %c4096 : index
 // CHECK-DAG: %[[LEFT:.*]] = arith.subi %arg3, %[[FIRST]]
 // CHECK: %[[SCALES:.*]] = memref.reinterpret_cast %arg2 to offset: [%{{.*}}], sizes: [%[[LEFT]], 1], strides: [1, 1]
 // CHECK: tile.store %{{.*}}, %[[SCALES]][%c0, %c0] : tensor<64x16xf32>

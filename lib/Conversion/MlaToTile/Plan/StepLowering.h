@@ -164,6 +164,9 @@ public:
   TensorRef workspace(llvm::ArrayRef<mlir::OpFoldResult> sizes, mlir::Type element);
   /// The same, with innermost rows `kRowAlignment` bytes apart, or a multiple.
   TensorRef alignedRows(llvm::ArrayRef<mlir::OpFoldResult> sizes, mlir::Type element);
+  /// Whether there is memory of so many elements behind `buffer`, whatever it holds: a workspace
+  /// gets it.
+  bool extendBuffer(mlir::Value buffer, int64_t elements);
 
   /// A size of the plan as a value; arithmetic on such.
   mlir::Value value(mlir::OpFoldResult size);
@@ -241,6 +244,7 @@ private:
   mlir::Operation *lastHeader = nullptr; // dims, buffers and constants come first
   llvm::DenseMap<mlir::Value, TensorRef> tensors;
   llvm::DenseMap<mlir::Value, mlir::Value> caches;
+  llvm::DenseMap<mlir::Operation *, int64_t> elementsBehind; // of workspaces
   mlir::IRMapping scalars;
   llvm::StringMap<mlir::Value> dims, buffers;
   std::map<int64_t, mlir::Value> constants; // a DenseMap has no place for the least and the most

@@ -227,6 +227,22 @@ TensorRef StepLowering::alignedRows(ArrayRef<OpFoldResult> sizes, Type element) 
   return rows;
 }
 
+bool StepLowering::extendBuffer(Value buffer, int64_t elements) {
+  auto workspace = buffer.getDefiningOp<tile::WorkspaceOp>();
+  if (!workspace)
+    return false;
+  int64_t &behind = elementsBehind[workspace];
+  if (behind < elements) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(workspace);
+    Value more = arith::ConstantIndexOp::create(builder, loc, elements - behind);
+    workspace.getElementsMutable().assign(
+        arith::AddIOp::create(builder, loc, workspace.getElements(), more));
+    behind = elements;
+  }
+  return true;
+}
+
 //===----------------------------------------------------------------------===//
 // Arguments
 //===----------------------------------------------------------------------===//

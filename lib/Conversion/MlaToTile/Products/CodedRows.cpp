@@ -29,9 +29,9 @@ static TensorRef joinHeads(StepLowering &step, TensorRef rows) {
   return rows;
 }
 
-/// Rows of a block of scales: those of a product that a warpgroup has, and no tile of tokens that
-/// are columns has more of them.
-static constexpr int64_t kScaleBlockRows = SwappedTile::kColumns;
+/// Rows of a block of scales: no tile of tokens that are columns has more of them, and a
+/// warpgroup's 64 rows divide it.
+static constexpr int64_t kScaleBlockRows = mlac::kProductTileRows;
 
 TensorRef mlac::mla_to_tile::makeCodedRows(StepLowering &step, ArrayRef<OpFoldResult> sizes,
                                            int64_t group) {

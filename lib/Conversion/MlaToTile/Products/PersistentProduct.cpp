@@ -92,13 +92,14 @@ SmallVector<Value> PersistentKernel::accumulate(KernelBuilder &b, ValueRange arg
 
 void PersistentKernel::writeTile(KernelBuilder &b, ValueRange args, const Tile &tile) {
   OpFoldResult rows = args[3];
-  ProductViews::Place tokens = views.placeTokens(b, args[0], p.lhs, rows, p.depth, tile.batch);
+  ProductViews::Place tokens =
+      views.placeTokens(b, args[0], p.lhs, getReadRows(args), p.depth, tile.batch);
   ProductViews::Place out = placeOut(b, args, tile);
   SmallVector<Value> sums = accumulate(b, args, tokens, tile);
   for (auto [index, sum] : llvm::enumerate(sums)) {
     Value row = b.add(tile.row, static_cast<int64_t>(index) * kRowsOfProduct);
     if (p.bias) {
-      Value bias = b.view(args[7], b.fixed(p.bias->offset), {rows, b.fixed(p.columns)},
+      Value bias = b.view(getBias(args), b.fixed(p.bias->offset), {rows, b.fixed(p.columns)},
                           {b.fixed(0), b.fixed(p.bias->strides[0])});
       sum = b.addf(sum, b.loadWide(bias, {row, tile.column}, {kRowsOfProduct, shape.columns}));
     }
@@ -324,13 +325,4 @@ void mlac::mla_to_tile::emitReadRanges(StepLowering &step, const Product &produc
       launchTiles(step, of, tiles);
   };
   emitRangesInParts(step, product, ranges, moreThan, launch, read);
-}
-
-//===----------------------------------------------------------------------===//
-// Codes
-//===----------------------------------------------------------------------===//
-
-void mlac::mla_to_tile::emitCodedTile(StepLowering &step, const Product &product, int64_t parts) {
-  PersistentKernel kernel(step, product, SwappedTile::kColumns, SwappedTile::kColumns, parts);
-  kernel.launch(step, step.constant(0), step.constant(kernel.countTiles()));
 }

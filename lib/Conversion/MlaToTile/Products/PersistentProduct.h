@@ -59,11 +59,6 @@ void emitReadRanges(StepLowering &step, const Product &product, const ProductRan
 double predictReadRanges(StepLowering &step, const Product &product, const ProductRanges &ranges,
                          int64_t rows);
 
-/// The product of codes and codes of 65 to 128 rows, in `parts` of its depth: one tile of rows, in
-/// which a thread has the scales of two. Columns first it would have those of 32, and take 66 us
-/// for 58 (7168 x 16384, one H100).
-void emitCodedTile(StepLowering &step, const Product &product, int64_t parts);
-
 } // namespace mlac::mla_to_tile
 
 #endif // MLAC_LIB_CONVERSION_MLATOTILE_PRODUCTS_PERSISTENTPRODUCT_H

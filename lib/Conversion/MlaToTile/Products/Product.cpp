@@ -147,7 +147,7 @@ private:
   const Product &p;
   const Tuning &tuning;
   int64_t parts, rows, depth;
-  bool isInvariant = false;
+  bool isInvariant = false, hasRowsBehind = false;
 };
 } // namespace
 
@@ -220,7 +220,8 @@ void SwappedKernel::write(KernelBuilder &b, ValueRange args) {
     llvm::for_each(weightArgs, [&](unsigned weight) { markInvariant(args[weight]); });
   ProductViews views(p);
   Value part = b.programId(2);
-  Place tokens = views.placeTokens(b, args[0], p.lhs, tokenRows, p.depth, part);
+  OpFoldResult readRows = hasRowsBehind ? b.fixed(rows) : tokenRows;
+  Place tokens = views.placeTokens(b, args[0], p.lhs, readRows, p.depth, part);
   WeightTiles weights(b, p, args[1], args.slice(4, p.others.size()), part);
   auto load = [&](Value column, Value k) {
     return weights.load(
@@ -257,6 +258,7 @@ void SwappedKernel::launch(StepLowering &step) {
       step.isInvariant(p.rhs.buffer) && llvm::all_of(p.others, [&](const Product::Others &others) {
         return step.isInvariant(others.rhs.buffer);
       });
+  hasRowsBehind = addRowsBehind(step, p, rows);
   SmallVector<Value> args = {p.lhs.buffer, p.rhs.buffer, p.out.buffer, p.rows};
   if (p.bias)
     args.push_back(p.bias->buffer);
@@ -284,11 +286,7 @@ static void emitSwapped(StepLowering &step, const Product &product,
                         llvm::function_ref<void()> otherwise) {
   if (shapes.empty())
     return otherwise();
-  auto few = [&] {
-    if (product.lhs.scales && shapes.front().rows == kProductTileRows)
-      return emitCodedTile(step, product, parts);
-    SwappedKernel(step, product, shapes.front(), parts).launch(step);
-  };
+  auto few = [&] { SwappedKernel(step, product, shapes.front(), parts).launch(step); };
   // The last shape takes all rows if nothing is left for more.
   if (shapes.size() == 1 && !otherwise)
     return few();

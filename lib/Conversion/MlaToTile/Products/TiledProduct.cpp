@@ -97,6 +97,9 @@ void TiledProduct::launch(StepLowering &step, Value first, Value end, bool early
   Value programs = step.dim("num_sms");
   SmallVector<Value> args = {p.lhs.buffer, p.rhs.buffer, p.out.buffer, p.rows,
                              programs,     first,        end};
+  hasRowsBehind = addRowsBehind(step, p, shape.rows);
+  if (hasRowsBehind)
+    args.push_back(step.multiply(step.ceilDiv(p.rows, shape.rows), shape.rows));
   if (p.bias)
     args.push_back(p.bias->buffer);
   for (const Product::Others &others : p.others)

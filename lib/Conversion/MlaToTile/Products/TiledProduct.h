@@ -54,8 +54,13 @@ protected:
       KernelBuilder &b, const Tile &tile, mlir::ValueRange init,
       llvm::function_ref<mlir::SmallVector<mlir::Value>(mlir::Value k, mlir::ValueRange)> body);
   /// Behind the others: bias, the weights of other columns, scales.
+  mlir::Value getBias(mlir::ValueRange args) const { return args[countOwnArgs()]; }
   mlir::ValueRange otherWeights(mlir::ValueRange args) const {
-    return args.slice(p.bias ? 8 : 7, p.others.size());
+    return args.slice(countOwnArgs() + (p.bias ? 1 : 0), p.others.size());
+  }
+  /// Rows of activations that tiles read: of whole tiles, where there is memory behind the last.
+  mlir::Value getReadRows(mlir::ValueRange args) const {
+    return args[hasRowsBehind ? kOwnArgs : 3];
   }
 
   const Product &p;
@@ -63,6 +68,9 @@ protected:
   Shape shape;
 
 private:
+  /// Arguments before the bias.
+  static constexpr unsigned kOwnArgs = 7;
+  unsigned countOwnArgs() const { return kOwnArgs + (hasRowsBehind ? 1 : 0); }
   bool isAligned() const;
   Tile find(KernelBuilder &b, mlir::Value number, mlir::Value rows);
   void write(KernelBuilder &b, mlir::ValueRange args);
@@ -73,7 +81,7 @@ private:
   bool endsWithRows() const { return p.depth / shape.depthParts >= 4 * shape.columns; }
 
   int64_t stripTiles;
-  bool isInvariant = false;
+  bool isInvariant = false, hasRowsBehind = false;
 };
 
 } // namespace mlac::mla_to_tile

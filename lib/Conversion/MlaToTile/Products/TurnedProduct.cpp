@@ -38,7 +38,8 @@ private:
 
 void TurnedKernel::writeTile(KernelBuilder &b, ValueRange args, const Tile &tile) {
   OpFoldResult rows = args[3];
-  ProductViews::Place tokens = views.placeTokens(b, args[0], p.lhs, rows, p.depth, tile.batch);
+  ProductViews::Place tokens =
+      views.placeTokens(b, args[0], p.lhs, getReadRows(args), p.depth, tile.batch);
   ProductViews::Place out = placeOut(b, args, tile);
   WeightTiles weights(b, p, args[1], otherWeights(args), tile.batch);
   ScaleTiles scales(b, p, args.take_back(getScaleBuffers(p).size()), rows, tile.batch,
@@ -64,7 +65,7 @@ void TurnedKernel::writeTile(KernelBuilder &b, ValueRange args, const Tile &tile
   for (auto [column, total] : llvm::zip_equal(columns, sums)) {
     Value sum = scales.finish(b, placeScales(b, column), total);
     if (p.bias) {
-      Value bias = b.view(args[7], b.fixed(p.bias->offset), {b.fixed(p.columns)},
+      Value bias = b.view(getBias(args), b.fixed(p.bias->offset), {b.fixed(p.columns)},
                           {b.fixed(p.bias->strides[0])});
       sum = b.addf(sum, b.broadcast(b.loadWide(bias, column, {kRowsOfProduct}), shape.rows));
     }

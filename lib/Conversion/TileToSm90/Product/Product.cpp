@@ -264,8 +264,9 @@ static constexpr int64_t kCopiedScaleColumns = 64;
 /// Of products that are all scaled and added; else each consumer loads its own.
 std::string Matcher::findScales() {
   int64_t columns = program.dots.front().getType().getDimSize(1);
+  bool isWide = columns == kCopiedScaleColumns || (program.joint && columns > kCopiedScaleColumns);
   bool areAll = !program.turnsCodes() && program.promotions.size() == program.dots.size() &&
-                (columns == kCopiedScaleColumns || program.dots.size() > program.countConsumers());
+                (isWide || program.dots.size() > program.countConsumers());
   Block *step = program.dots.front()->getBlock();
   for (tile::LoadOp load : step->getOps<tile::LoadOp>())
     if (areAll && isScaleVector(load, step))
