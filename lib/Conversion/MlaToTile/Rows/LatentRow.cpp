@@ -61,8 +61,16 @@ private:
   /// What a kernel that appends gets behind the pool's arguments; null where it is not asked for.
   struct Metadata {
     Value slots, positions, table, latents, keys, rows;
+
+    /// Those that are asked for, in the arguments' order.
+    SmallVector<Value *, 6> given() {
+      SmallVector<Value *, 6> all{&slots, &positions, &table, &latents, &keys, &rows};
+      llvm::erase_if(all, [](Value *value) { return !*value; });
+      return all;
+    }
   };
-  Metadata unpack(ValueRange args);
+  Metadata metadataOfPlan();
+  Metadata metadataInKernel(ValueRange args) const;
   RowKernel pairs(KernelBuilder &b) const;
   void writeTail(KernelBuilder &b, Value rows, Value tail, Value token);
   void append(KernelBuilder &b, ValueRange args, int64_t count);
@@ -88,7 +96,8 @@ private:
   const std::optional<RmsNorm> &norm;
   mutable LatentTarget target; // accessors of ops are not const
   Value rows;
-  int64_t width; // of the norm, which the tail is behind
+  Metadata metadata; // of the launch that args() was last called for
+  int64_t width;     // of the norm, which the tail is behind
 };
 } // namespace
 
@@ -105,32 +114,34 @@ SmallVector<Value> LatentRow::args() {
     return args;
   }
   llvm::append_range(args, Pool::ofPlan(step, target.append.getCache()).args());
-  args.push_back(
-      step.poolMetadata(target.append.getCache(), target.append.getBatch(), "slot_mapping"));
-  if (rotates())
-    args.append({step.metadata("positions"), step.lookup(target.append.getTable()).buffer});
-  for (const std::optional<TensorRef> &kept : {target.latent, target.ropeKey})
-    if (kept)
-      args.push_back(kept->buffer);
-  args.push_back(rows);
+  metadata = metadataOfPlan();
+  for (Value *value : metadata.given())
+    args.push_back(*value);
   return args;
 }
 
-LatentRow::Metadata LatentRow::unpack(ValueRange args) {
-  size_t count = 2 + (rotates() ? 2 : 0) + (target.latent ? 1 : 0) + (target.ropeKey ? 1 : 0);
-  auto next = args.take_back(count).begin();
-  Metadata metadata;
-  metadata.slots = *next++;
+LatentRow::Metadata LatentRow::metadataOfPlan() {
+  Metadata plan;
+  plan.slots =
+      step.poolMetadata(target.append.getCache(), target.append.getBatch(), "slot_mapping");
   if (rotates()) {
-    metadata.positions = *next++;
-    metadata.table = *next++;
+    plan.positions = step.metadata("positions");
+    plan.table = step.lookup(target.append.getTable()).buffer;
   }
   if (target.latent)
-    metadata.latents = *next++;
+    plan.latents = target.latent->buffer;
   if (target.ropeKey)
-    metadata.keys = *next++;
-  metadata.rows = *next;
-  return metadata;
+    plan.keys = target.ropeKey->buffer;
+  plan.rows = rows;
+  return plan;
+}
+
+LatentRow::Metadata LatentRow::metadataInKernel(ValueRange args) const {
+  Metadata inner = metadata;
+  SmallVector<Value *, 6> given = inner.given();
+  for (auto [value, arg] : llvm::zip_equal(given, args.take_back(given.size())))
+    *value = arg;
+  return inner;
 }
 
 /// Columns of the row of `token` from `column` on, as `row` lays them out.
@@ -169,13 +180,13 @@ void LatentRow::find(KernelBuilder &b, const Pool &pool, Value slot, Appended &r
 LatentRow::Appended LatentRow::loadRow(KernelBuilder &b, ValueRange args, RowKernel &head,
                                        Value token) {
   Pool pool = Pool::ofPlan(step, target.append.getCache()).inKernel(args.drop_front(2));
-  Metadata metadata = unpack(args);
+  Metadata inner = metadataInKernel(args);
   Appended row;
   row.token = token;
-  find(b, pool, b.loadScalar(metadata.slots, token), row);
+  find(b, pool, b.loadScalar(inner.slots, token), row);
   Value angle;
   if (rotates())
-    angle = b.mul(b.loadScalar(metadata.positions, token), 2 * half());
+    angle = b.mul(b.loadScalar(inner.positions, token), 2 * half());
   row.latent = load(b, head, args[0], token, 0);
   if (target.append.getRopeColumns() == 0)
     return row;
@@ -185,8 +196,8 @@ LatentRow::Appended LatentRow::loadRow(KernelBuilder &b, ValueRange args, RowKer
     return row;
   RowKernel angles(step, b, half());
   row.second = load(b, pairs, args[0], token, width + distance());
-  row.cos = angles.load(metadata.table, angle, 0);
-  row.sin = angles.load(metadata.table, angle, half());
+  row.cos = angles.load(inner.table, angle, 0);
+  row.sin = angles.load(inner.table, angle, half());
   return row;
 }
 
@@ -195,7 +206,8 @@ void LatentRow::storeKey(KernelBuilder &b, ValueRange args, const Appended &row)
   if (!row.first)
     return;
   Pool pool = Pool::ofPlan(step, target.append.getCache()).inKernel(args.drop_front(2));
-  Value ropes = pool.find(mlac::cache::Part::Rope).memory->buffer, keys = unpack(args).keys;
+  Value ropes = pool.find(mlac::cache::Part::Rope).memory->buffer,
+        keys = metadataInKernel(args).keys;
   RowKernel pairs = this->pairs(b);
   auto store = [&](Value values, int64_t column) {
     pairs.storeIf(row.isInside, values, ropes, row.ropeBase, column);
@@ -217,7 +229,7 @@ void LatentRow::storeRow(KernelBuilder &b, ValueRange args, RowKernel &head, Val
   Value x = row.latent, factor = rmsScale(b, head.sum(b.mulf(x, x)), width, *norm);
   Value y = b.mulf(b.mulf(x, head.broadcast(factor)), gamma);
   if (target.latent)
-    head.store(y, unpack(args).latents, b.mul(row.token, target.latent->strides[0]),
+    head.store(y, metadataInKernel(args).latents, b.mul(row.token, target.latent->strides[0]),
                target.latent->offset);
   if (pool.type.isQuantized())
     return appendCodes(b, args, pool, factor, row);
