@@ -184,6 +184,15 @@ func.func @shared(%x: tensor<?x64xbf16> {mla.input = "x"},
 // CHECK: tile.load
 // CHECK: tile.reduce sum
 
+// A rope key's sum of parts is rounded as the product's result is, and then rotated; each kind of
+// rows has a branch.
+// CHECK: tile.kernel @sum_rms_norm_128_append_64(
+// CHECK: else
+// CHECK: arith.addf
+// CHECK: %[[KEY:.*]] = arith.truncf %{{.*}} : tensor<64x8xf32> to tensor<64x8xbf16>
+// CHECK-NEXT: arith.extf %[[KEY]] : tensor<64x8xbf16> to tensor<64x8xf32>
+// CHECK: arith.subf
+
 // Kept rows are stored wherever their slot is; those of the cache only where it is inside.
 // CHECK: tile.kernel @[[KEPT]](
 // CHECK: math.rsqrt

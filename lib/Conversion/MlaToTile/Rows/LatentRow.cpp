@@ -49,6 +49,7 @@ public:
 
 private:
   Value load(KernelBuilder &b, RowKernel &row, Value buffer, Value token, int64_t column);
+  Value loadTail(KernelBuilder &b, RowKernel &row, Value buffer, Value token, int64_t behind = 0);
   Value normalise(KernelBuilder &b, RowKernel &row, Value x, Value gamma);
   GroupColumns::Tiles loadGroups(GroupColumns &groups, KernelBuilder &b, Value buffer, Value token);
   void storeCodes(KernelBuilder &b, ValueRange args, Value token);
@@ -154,6 +155,14 @@ Value LatentRow::load(KernelBuilder &b, RowKernel &row, Value buffer, Value toke
   return total;
 }
 
+/// Of the columns behind the norm's. A sum of parts is rounded, as the product's result is
+/// (mla.md section 3.3), so that what is rotated here is what a rotation of its own reads.
+Value LatentRow::loadTail(KernelBuilder &b, RowKernel &row, Value buffer, Value token,
+                          int64_t behind) {
+  Value tail = load(b, row, buffer, token, width + behind);
+  return source.parts > 1 ? b.widen(b.narrow(tail, norm->gamma.element())) : tail;
+}
+
 Value LatentRow::normalise(KernelBuilder &b, RowKernel &row, Value x, Value gamma) {
   Value squares = row.sum(b.mulf(x, x));
   return b.mulf(b.mulf(x, row.broadcast(rmsScale(b, squares, width, *norm))), gamma);
@@ -191,11 +200,11 @@ LatentRow::Appended LatentRow::loadRow(KernelBuilder &b, ValueRange args, RowKer
   if (target.append.getRopeColumns() == 0)
     return row;
   RowKernel pairs = this->pairs(b);
-  row.first = load(b, pairs, args[0], token, width);
+  row.first = loadTail(b, pairs, args[0], token);
   if (!rotates())
     return row;
   RowKernel angles(step, b, half());
-  row.second = load(b, pairs, args[0], token, width + distance());
+  row.second = loadTail(b, pairs, args[0], token, distance());
   row.cos = angles.load(inner.table, angle, 0);
   row.sin = angles.load(inner.table, angle, half());
   return row;

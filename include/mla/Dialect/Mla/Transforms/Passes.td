@@ -676,7 +676,7 @@ def MlaFuseAppend : Pass<"mla-fuse-append", "::mlir::ModuleOp"> {
     rope key as one tile (TileShapes::canHoldRow; on a CPU none does).
 
     Preconditions: none; behind mla-absorb-weights and mla-chunk-context, which may read the latent as a
-    tensor. Guarantee: no such projection remains. Numerics: the row is not rounded between its steps.
+    tensor. Guarantee: no such projection remains. Numerics: the bytes that the three kernels write.
   }];
   let options = [
     Option<"target", "target", "::mlac::TileTarget", "::mlac::TileTarget::Cpu",
