@@ -10,9 +10,10 @@
 //
 //     [x | tail] = sum of the parts of its row
 //     latent = multiplier · gamma · RMSNorm(x)          to its tensor or to the cache, as it is or
-//                                                       as codes with scales
+//                                                       as codes
 //     k_pe   = tail, rotated by the token's angles      as it is to its tensor; to the cache
-//                                                       rotated, where that is asked for
+//                                                       rotated, where that is asked for, as codes
+//                                                       where one scale is all the row's
 //
 // What goes to the cache may go to tensors, too, for what attends to new tokens' rows themselves.
 //
@@ -58,6 +59,7 @@ private:
   struct Appended {
     Value token, isInside, latentBase, scaleBase, ropeBase;
     Value latent, first, second, cos, sin; // without a rotation the tail is `first`
+    Value layerScale;                      // of all of its codes, or null
   };
   /// What a kernel that appends gets behind the pool's arguments; null where it is not asked for.
   struct Metadata {
@@ -80,6 +82,8 @@ private:
   void storeRow(KernelBuilder &b, ValueRange args, RowKernel &head, Value gamma,
                 const Appended &row);
   void storeKey(KernelBuilder &b, ValueRange args, const Appended &row);
+  void storeInCache(KernelBuilder &b, const Appended &row, RowKernel &columns, Value values,
+                    const Pool &pool, mlac::cache::Part part, int64_t column = 0);
   void normaliseGroups(KernelBuilder &b, ValueRange args, GroupColumns &groups, Value factor,
                        GroupColumns::Tiles &x);
   void appendCodes(KernelBuilder &b, ValueRange args, const Pool &pool, Value factor,
@@ -182,7 +186,7 @@ void LatentRow::find(KernelBuilder &b, const Pool &pool, Value slot, Appended &r
   row.latentBase = pool.row(b, mlac::cache::Part::Latent, place.page, place.inPage);
   if (target.append.getRopeColumns() != 0)
     row.ropeBase = pool.row(b, mlac::cache::Part::Rope, place.page, place.inPage);
-  if (pool.type.isQuantized())
+  if (pool.type.hasGroupedLatents())
     row.scaleBase = pool.row(b, mlac::cache::Part::Scale, place.page, place.inPage);
 }
 
@@ -197,6 +201,8 @@ LatentRow::Appended LatentRow::loadRow(KernelBuilder &b, ValueRange args, RowKer
   if (rotates())
     angle = b.mul(b.loadScalar(inner.positions, token), 2 * half());
   row.latent = load(b, head, args[0], token, 0);
+  if (pool.type.hasLayerScale()) // once for what all rows store
+    row.layerScale = pool.loadLayerScale(b, mlac::cache::Part::Latent);
   if (target.append.getRopeColumns() == 0)
     return row;
   RowKernel pairs = this->pairs(b);
@@ -210,16 +216,25 @@ LatentRow::Appended LatentRow::loadRow(KernelBuilder &b, ValueRange args, RowKer
   return row;
 }
 
+/// As the pool has all of a row: as it is, or codes by the layer's scale.
+void LatentRow::storeInCache(KernelBuilder &b, const Appended &row, RowKernel &columns,
+                             Value values, const Pool &pool, mlac::cache::Part part,
+                             int64_t column) {
+  if (row.layerScale)
+    values = toLayerCodes(b, values, pool.type.getElement(), row.layerScale);
+  Value base = part == mlac::cache::Part::Rope ? row.ropeBase : row.latentBase;
+  columns.storeIf(row.isInside, values, pool.find(part).memory->buffer, base, column);
+}
+
 /// The rope key, as it is or rotated, to the cache, and to its tensor where it is kept.
 void LatentRow::storeKey(KernelBuilder &b, ValueRange args, const Appended &row) {
   if (!row.first)
     return;
   Pool pool = Pool::ofPlan(step, target.append.getCache()).inKernel(args.drop_front(2));
-  Value ropes = pool.find(mlac::cache::Part::Rope).memory->buffer,
-        keys = metadataInKernel(args).keys;
+  Value keys = metadataInKernel(args).keys;
   RowKernel pairs = this->pairs(b);
   auto store = [&](Value values, int64_t column) {
-    pairs.storeIf(row.isInside, values, ropes, row.ropeBase, column);
+    storeInCache(b, row, pairs, values, pool, mlac::cache::Part::Rope, column);
     if (keys)
       pairs.store(values, keys, b.mul(row.token, target.ropeKey->strides[0]),
                   target.ropeKey->offset + column);
@@ -240,9 +255,9 @@ void LatentRow::storeRow(KernelBuilder &b, ValueRange args, RowKernel &head, Val
   if (target.latent)
     head.store(y, metadataInKernel(args).latents, b.mul(row.token, target.latent->strides[0]),
                target.latent->offset);
-  if (pool.type.isQuantized())
+  if (pool.type.hasGroupedLatents())
     return appendCodes(b, args, pool, factor, row);
-  head.storeIf(row.isInside, y, pool.find(Part::Latent).memory->buffer, row.latentBase, 0);
+  storeInCache(b, row, head, y, pool, Part::Latent);
 }
 
 /// As rows of the pool's type are coded, which they are rounded to first; read once more, in
