@@ -8,6 +8,9 @@
 !cache = !mla.cache<page_size = 16, fields = [latent: 64, rope: 32],
                     element = bf16, rope_order = interleaved>
 
+!codes = !mla.cache<page_size = 16, fields = [latent: 64, rope: 32], element = bf16,
+                    rope_order = interleaved, format = "mla_fp8_tensor">
+
 // CHECK-LABEL: tile.plan @step_C17
 // CHECK: tile.launch @linear_288x64_rows_16
 // CHECK-NOT: tile.launch @linear_64x64
@@ -160,6 +163,27 @@ func.func @shared(%x: tensor<?x64xbf16> {mla.input = "x"},
   return %latent, %new : tensor<?x64xbf16>, !cache
 }
 
+// Into codes of one scale, which the kernel gets with the pool.
+
+// CHECK-LABEL: tile.plan @codes
+// CHECK: %[[SCALE:.*]] = tile.buffer cache_scale
+// CHECK: tile.launch @[[CODES:append_64[_0-9]*]] grid(%{{.*}}) {{.*}}%[[SCALE]]
+// CHECK: tile.launch @append_64_rows_4{{.*}}%[[SCALE]]
+// CHECK-NOT: tile.launch
+// CHECK: tile.return
+func.func @codes(%x: tensor<?x64xbf16> {mla.input = "x"},
+                 %w: tensor<96x64xbf16> {mla.weight = "w"}, %g: tensor<64xbf16> {mla.weight = "g"},
+                 %batch: !mla.batch, %cache: !codes) -> !codes {
+  %table = mla.rope_table <order = interleaved, dim = 32, theta = 1.000000e+04, length = 64> : tensor<?x32xf32>
+  %latent, %tail = mla.latent_project %x, %w, %g eps 1.0e-6
+      : tensor<?x64xbf16>, tensor<96x64xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>, tensor<?x32xbf16>
+  %k_pe = mla.rope %tail, %table, %batch with <order = interleaved, dim = 32, theta = 1.000000e+04, length = 64>
+      : tensor<?x32xbf16>, tensor<?x32xf32>, <query_len = ?>
+  %new = mla.append %latent, %k_pe into %cache, %batch
+      : tensor<?x64xbf16>, tensor<?x32xbf16> into !codes, !mla.batch
+  return %new : !codes
+}
+
 // The slot decides whether there are rows to store, and where.
 // CHECK: tile.kernel @[[APPEND]](
 // CHECK: %[[SLOT:.*]] = memref.load
@@ -184,6 +208,15 @@ func.func @shared(%x: tensor<?x64xbf16> {mla.input = "x"},
 // CHECK: tile.load
 // CHECK: tile.reduce sum
 
+// A rope key's sum of parts is rounded as the product's result is, and then rotated; each kind of
+// rows has a branch.
+// CHECK: tile.kernel @sum_rms_norm_128_append_64(
+// CHECK: else
+// CHECK: arith.addf
+// CHECK: %[[KEY:.*]] = arith.truncf %{{.*}} : tensor<64x8xf32> to tensor<64x8xbf16>
+// CHECK-NEXT: arith.extf %[[KEY]] : tensor<64x8xbf16> to tensor<64x8xf32>
+// CHECK: arith.subf
+
 // Kept rows are stored wherever their slot is; those of the cache only where it is inside.
 // CHECK: tile.kernel @[[KEPT]](
 // CHECK: math.rsqrt
@@ -191,3 +224,16 @@ func.func @shared(%x: tensor<?x64xbf16> {mla.input = "x"},
 // CHECK: tile.store %{{.*}} : tensor<64x8xbf16>, memref<2x8xbf16, {{.*}}>
 // CHECK: tile.store %[[ROW:[0-9]+]], %{{.*}} : tensor<64x8xbf16>, memref<8x8xbf16, {{.*}}>
 // CHECK: tile.store %[[ROW]], {{.*}} : tensor<64x8xbf16>, memref<?x8xbf16, {{.*}}>
+
+// Both elements of a pair and the latent are rounded before they are divided, by one reciprocal.
+// CHECK: tile.kernel @[[CODES]](
+// CHECK: memref.load %{{.*}} : memref<?xf32>
+// CHECK: %[[FIRST:.*]] = arith.subf
+// CHECK-NEXT: %[[ROUNDED:.*]] = arith.truncf %[[FIRST]] : tensor<64x8xf32> to tensor<64x8xbf16>
+// CHECK: arith.divf {{.*}}tile.correctly_rounded
+// CHECK-NOT: arith.divf
+// CHECK: tile.store %{{.*}} : tensor<64x8xf8E4M3FN>, memref<?x8xf8E4M3FN, {{.*}}>
+// CHECK-NOT: arith.divf
+// CHECK: tile.store %{{.*}} : tensor<64x8xf8E4M3FN>, memref<?x8xf8E4M3FN, {{.*}}>
+// CHECK-NOT: arith.divf
+// CHECK: tile.store %{{.*}} : tensor<64x8xf8E4M3FN>, memref<?x8xf8E4M3FN, {{.*}}>

@@ -1534,9 +1534,9 @@ func.func @latent_append_c5(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, 
 
 // -----
 
-func.func @latent_append_c5_codes(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %g: tensor<512xbf16>, %t: tensor<?x64xf32>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved, format = "mla_fp8_tensor">, %b: !mla.batch) {
-  // expected-error @+1 {{expected a cache of 'bf16' as it is, or of latents in groups with a scale, got}}
-  %0 = mla.latent_append %h, %w, %g eps 1.0 rope %t with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> into %cache, %b : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved, format = "mla_fp8_tensor">, !mla.batch
+func.func @latent_append_c5_codes(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %g: tensor<512xbf16>, %t: tensor<?x64xf32>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = f16, rope_order = interleaved, format = "mla_fp8_tensor">, %b: !mla.batch) {
+  // expected-error @+1 {{expected a cache of 'bf16' as it is, in codes of one scale, or of latents in groups with a scale, got}}
+  %0 = mla.latent_append %h, %w, %g eps 1.0 rope %t with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> into %cache, %b : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = f16, rope_order = interleaved, format = "mla_fp8_tensor">, !mla.batch
   return
 }
 

@@ -119,9 +119,7 @@ static Value narrowFor(KernelBuilder &b, Value wide, const ChannelRows &to) {
     return b.narrow(wide, getElementTypeOrSelf(to.buffer));
   // Here, behind what a dependent launch waits for before it loads tiles.
   Value scale = memref::LoadOp::create(b, to.scales, b.index(to.scale));
-  Value rows = b.widen(b.narrow(wide, to.rounded));
-  int64_t count = cast<RankedTensorType>(wide.getType()).getDimSize(0);
-  return divideToCodes(b, rows, b.splat(scale, count));
+  return toLayerCodes(b, wide, to.rounded, scale);
 }
 
 void RotatedChannels::rotate(KernelBuilder &b, const ChannelRows &from, const ChannelRows &to,

@@ -66,3 +66,9 @@ Value mlac::mla_to_tile::divideToCodes(KernelBuilder &b, Value wide, Value scale
   Value quotient = b.select(isLarge, rough, math::CopySignOp::create(b, exact, rough));
   return b.narrow(quotient, Float8E4M3FNType::get(b.getContext()));
 }
+
+Value mlac::mla_to_tile::toLayerCodes(KernelBuilder &b, Value wide, Type element, Value scale) {
+  Value rounded = b.widen(b.narrow(wide, element));
+  int64_t rows = cast<RankedTensorType>(wide.getType()).getDimSize(0);
+  return divideToCodes(b, rounded, b.splat(scale, rows));
+}

@@ -33,6 +33,10 @@ mlir::Value scalesOfLargest(KernelBuilder &b, const cache::ScaleRule &rule, mlir
 /// The codes of rows `wide` divided by their scales [rows], or by those of each element.
 mlir::Value divideToCodes(KernelBuilder &b, mlir::Value wide, mlir::Value scale);
 
+/// The codes of f32 rows `wide` by the one scale of all of them, rounded to the model's `element`
+/// first, as rows outside of the cache are.
+mlir::Value toLayerCodes(KernelBuilder &b, mlir::Value wide, mlir::Type element, mlir::Value scale);
+
 } // namespace mlac::mla_to_tile
 
 #endif // MLAC_LIB_CONVERSION_MLATOTILE_ROWS_CODES_H

@@ -10,9 +10,10 @@
 //
 //     [x | tail] = sum of the parts of its row
 //     latent = multiplier · gamma · RMSNorm(x)          to its tensor or to the cache, as it is or
-//                                                       as codes with scales
+//                                                       as codes
 //     k_pe   = tail, rotated by the token's angles      as it is to its tensor; to the cache
-//                                                       rotated, where that is asked for
+//                                                       rotated, where that is asked for, as codes
+//                                                       where one scale is all the row's
 //
 // What goes to the cache may go to tensors, too, for what attends to new tokens' rows themselves.
 //
@@ -49,6 +50,7 @@ public:
 
 private:
   Value load(KernelBuilder &b, RowKernel &row, Value buffer, Value token, int64_t column);
+  Value loadTail(KernelBuilder &b, RowKernel &row, Value buffer, Value token, int64_t behind = 0);
   Value normalise(KernelBuilder &b, RowKernel &row, Value x, Value gamma);
   GroupColumns::Tiles loadGroups(GroupColumns &groups, KernelBuilder &b, Value buffer, Value token);
   void storeCodes(KernelBuilder &b, ValueRange args, Value token);
@@ -57,12 +59,21 @@ private:
   struct Appended {
     Value token, isInside, latentBase, scaleBase, ropeBase;
     Value latent, first, second, cos, sin; // without a rotation the tail is `first`
+    Value layerScale;                      // of all of its codes, or null
   };
   /// What a kernel that appends gets behind the pool's arguments; null where it is not asked for.
   struct Metadata {
     Value slots, positions, table, latents, keys, rows;
+
+    /// Those that are asked for, in the arguments' order.
+    SmallVector<Value *, 6> given() {
+      SmallVector<Value *, 6> all{&slots, &positions, &table, &latents, &keys, &rows};
+      llvm::erase_if(all, [](Value *value) { return !*value; });
+      return all;
+    }
   };
-  Metadata unpack(ValueRange args);
+  Metadata metadataOfPlan();
+  Metadata metadataInKernel(ValueRange args) const;
   RowKernel pairs(KernelBuilder &b) const;
   void writeTail(KernelBuilder &b, Value rows, Value tail, Value token);
   void append(KernelBuilder &b, ValueRange args, int64_t count);
@@ -71,6 +82,8 @@ private:
   void storeRow(KernelBuilder &b, ValueRange args, RowKernel &head, Value gamma,
                 const Appended &row);
   void storeKey(KernelBuilder &b, ValueRange args, const Appended &row);
+  void storeInCache(KernelBuilder &b, const Appended &row, RowKernel &columns, Value values,
+                    const Pool &pool, mlac::cache::Part part, int64_t column = 0);
   void normaliseGroups(KernelBuilder &b, ValueRange args, GroupColumns &groups, Value factor,
                        GroupColumns::Tiles &x);
   void appendCodes(KernelBuilder &b, ValueRange args, const Pool &pool, Value factor,
@@ -88,7 +101,8 @@ private:
   const std::optional<RmsNorm> &norm;
   mutable LatentTarget target; // accessors of ops are not const
   Value rows;
-  int64_t width; // of the norm, which the tail is behind
+  Metadata metadata; // of the launch that args() was last called for
+  int64_t width;     // of the norm, which the tail is behind
 };
 } // namespace
 
@@ -105,32 +119,34 @@ SmallVector<Value> LatentRow::args() {
     return args;
   }
   llvm::append_range(args, Pool::ofPlan(step, target.append.getCache()).args());
-  args.push_back(
-      step.poolMetadata(target.append.getCache(), target.append.getBatch(), "slot_mapping"));
-  if (rotates())
-    args.append({step.metadata("positions"), step.lookup(target.append.getTable()).buffer});
-  for (const std::optional<TensorRef> &kept : {target.latent, target.ropeKey})
-    if (kept)
-      args.push_back(kept->buffer);
-  args.push_back(rows);
+  metadata = metadataOfPlan();
+  for (Value *value : metadata.given())
+    args.push_back(*value);
   return args;
 }
 
-LatentRow::Metadata LatentRow::unpack(ValueRange args) {
-  size_t count = 2 + (rotates() ? 2 : 0) + (target.latent ? 1 : 0) + (target.ropeKey ? 1 : 0);
-  auto next = args.take_back(count).begin();
-  Metadata metadata;
-  metadata.slots = *next++;
+LatentRow::Metadata LatentRow::metadataOfPlan() {
+  Metadata plan;
+  plan.slots =
+      step.poolMetadata(target.append.getCache(), target.append.getBatch(), "slot_mapping");
   if (rotates()) {
-    metadata.positions = *next++;
-    metadata.table = *next++;
+    plan.positions = step.metadata("positions");
+    plan.table = step.lookup(target.append.getTable()).buffer;
   }
   if (target.latent)
-    metadata.latents = *next++;
+    plan.latents = target.latent->buffer;
   if (target.ropeKey)
-    metadata.keys = *next++;
-  metadata.rows = *next;
-  return metadata;
+    plan.keys = target.ropeKey->buffer;
+  plan.rows = rows;
+  return plan;
+}
+
+LatentRow::Metadata LatentRow::metadataInKernel(ValueRange args) const {
+  Metadata inner = metadata;
+  SmallVector<Value *, 6> given = inner.given();
+  for (auto [value, arg] : llvm::zip_equal(given, args.take_back(given.size())))
+    *value = arg;
+  return inner;
 }
 
 /// Columns of the row of `token` from `column` on, as `row` lays them out.
@@ -141,6 +157,14 @@ Value LatentRow::load(KernelBuilder &b, RowKernel &row, Value buffer, Value toke
     total = total ? b.addf(total, next) : next;
   }
   return total;
+}
+
+/// Of the columns behind the norm's. A sum of parts is rounded, as the product's result is
+/// (mla.md section 3.3), so that what is rotated here is what a rotation of its own reads.
+Value LatentRow::loadTail(KernelBuilder &b, RowKernel &row, Value buffer, Value token,
+                          int64_t behind) {
+  Value tail = load(b, row, buffer, token, width + behind);
+  return source.parts > 1 ? b.widen(b.narrow(tail, norm->gamma.element())) : tail;
 }
 
 Value LatentRow::normalise(KernelBuilder &b, RowKernel &row, Value x, Value gamma) {
@@ -162,32 +186,44 @@ void LatentRow::find(KernelBuilder &b, const Pool &pool, Value slot, Appended &r
   row.latentBase = pool.row(b, mlac::cache::Part::Latent, place.page, place.inPage);
   if (target.append.getRopeColumns() != 0)
     row.ropeBase = pool.row(b, mlac::cache::Part::Rope, place.page, place.inPage);
-  if (pool.type.isQuantized())
+  if (pool.type.hasGroupedLatents())
     row.scaleBase = pool.row(b, mlac::cache::Part::Scale, place.page, place.inPage);
 }
 
 LatentRow::Appended LatentRow::loadRow(KernelBuilder &b, ValueRange args, RowKernel &head,
                                        Value token) {
   Pool pool = Pool::ofPlan(step, target.append.getCache()).inKernel(args.drop_front(2));
-  Metadata metadata = unpack(args);
+  Metadata inner = metadataInKernel(args);
   Appended row;
   row.token = token;
-  find(b, pool, b.loadScalar(metadata.slots, token), row);
+  find(b, pool, b.loadScalar(inner.slots, token), row);
   Value angle;
   if (rotates())
-    angle = b.mul(b.loadScalar(metadata.positions, token), 2 * half());
+    angle = b.mul(b.loadScalar(inner.positions, token), 2 * half());
   row.latent = load(b, head, args[0], token, 0);
+  if (pool.type.hasLayerScale()) // once for what all rows store
+    row.layerScale = pool.loadLayerScale(b, mlac::cache::Part::Latent);
   if (target.append.getRopeColumns() == 0)
     return row;
   RowKernel pairs = this->pairs(b);
-  row.first = load(b, pairs, args[0], token, width);
+  row.first = loadTail(b, pairs, args[0], token);
   if (!rotates())
     return row;
   RowKernel angles(step, b, half());
-  row.second = load(b, pairs, args[0], token, width + distance());
-  row.cos = angles.load(metadata.table, angle, 0);
-  row.sin = angles.load(metadata.table, angle, half());
+  row.second = loadTail(b, pairs, args[0], token, distance());
+  row.cos = angles.load(inner.table, angle, 0);
+  row.sin = angles.load(inner.table, angle, half());
   return row;
+}
+
+/// As the pool has all of a row: as it is, or codes by the layer's scale.
+void LatentRow::storeInCache(KernelBuilder &b, const Appended &row, RowKernel &columns,
+                             Value values, const Pool &pool, mlac::cache::Part part,
+                             int64_t column) {
+  if (row.layerScale)
+    values = toLayerCodes(b, values, pool.type.getElement(), row.layerScale);
+  Value base = part == mlac::cache::Part::Rope ? row.ropeBase : row.latentBase;
+  columns.storeIf(row.isInside, values, pool.find(part).memory->buffer, base, column);
 }
 
 /// The rope key, as it is or rotated, to the cache, and to its tensor where it is kept.
@@ -195,10 +231,10 @@ void LatentRow::storeKey(KernelBuilder &b, ValueRange args, const Appended &row)
   if (!row.first)
     return;
   Pool pool = Pool::ofPlan(step, target.append.getCache()).inKernel(args.drop_front(2));
-  Value ropes = pool.find(mlac::cache::Part::Rope).memory->buffer, keys = unpack(args).keys;
+  Value keys = metadataInKernel(args).keys;
   RowKernel pairs = this->pairs(b);
   auto store = [&](Value values, int64_t column) {
-    pairs.storeIf(row.isInside, values, ropes, row.ropeBase, column);
+    storeInCache(b, row, pairs, values, pool, mlac::cache::Part::Rope, column);
     if (keys)
       pairs.store(values, keys, b.mul(row.token, target.ropeKey->strides[0]),
                   target.ropeKey->offset + column);
@@ -217,11 +253,11 @@ void LatentRow::storeRow(KernelBuilder &b, ValueRange args, RowKernel &head, Val
   Value x = row.latent, factor = rmsScale(b, head.sum(b.mulf(x, x)), width, *norm);
   Value y = b.mulf(b.mulf(x, head.broadcast(factor)), gamma);
   if (target.latent)
-    head.store(y, unpack(args).latents, b.mul(row.token, target.latent->strides[0]),
+    head.store(y, metadataInKernel(args).latents, b.mul(row.token, target.latent->strides[0]),
                target.latent->offset);
-  if (pool.type.isQuantized())
+  if (pool.type.hasGroupedLatents())
     return appendCodes(b, args, pool, factor, row);
-  head.storeIf(row.isInside, y, pool.find(Part::Latent).memory->buffer, row.latentBase, 0);
+  storeInCache(b, row, head, y, pool, Part::Latent);
 }
 
 /// As rows of the pool's type are coded, which they are rounded to first; read once more, in

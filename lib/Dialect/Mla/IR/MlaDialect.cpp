@@ -363,6 +363,8 @@ bool CacheType::isQuantized() const {
   return getStorageType(getLayout().fields[0].storage) != getElement();
 }
 
+bool CacheType::hasLayerScale() const { return getLayout().layerScales == 1; }
+
 bool CacheType::hasGroupedLatents() const {
   using mlac::cache::Part;
   const mlac::cache::Format &format = getLayout();

@@ -43,11 +43,12 @@ static LogicalResult verifyCache(LatentAppendOp op) {
       diagnostic << ", rope: " << rope;
     return diagnostic << ", got " << cache;
   }
-  if ((cache.isQuantized() && !cache.hasGroupedLatents()) ||
-      cache.getElement() != getElementTypeOrSelf(op.getInput()))
+  bool isKnown = !cache.isQuantized() || cache.hasLayerScale() || cache.hasGroupedLatents();
+  if (!isKnown || cache.getElement() != getElementTypeOrSelf(op.getInput()))
     return op.emitOpError("expected a cache of ")
            << getElementTypeOrSelf(op.getInput())
-           << " as it is, or of latents in groups with a scale, got " << cache;
+           << " as it is, in codes of one scale, or of latents in groups with a scale, got "
+           << cache;
   if (op.getRope() && cache.getRopeOrder() != op.getRope()->getOrder())
     return op.emitOpError("expected the rope key in the cache's rope order ")
            << stringifyRopeOrder(cache.getRopeOrder()) << ", got "

@@ -95,9 +95,9 @@ static void fuse(LatentProjectOp project, Append found) {
   project->erase();
 }
 
-/// Rows as they are, or groups of codes that are rows of a program's tile.
+/// Rows as they are, codes of one scale, or groups of codes that are rows of a program's tile.
 static bool canWrite(CacheType cache, const mlac::TileShapes &shapes) {
-  if (!cache.isQuantized())
+  if (!cache.isQuantized() || cache.hasLayerScale())
     return true;
   int64_t columns = cache.getFields().front().columns, group = cache.getLayout().scaleGroup;
   return cache.hasGroupedLatents() && columns % group == 0 && columns / group <= shapes.rows;

@@ -108,9 +108,9 @@ func.func @twice(%x: !x, %w: tensor<96x64xbf16>, %g: tensor<64xbf16>, %t: tensor
   return %first, %second, %last : !cache, !cache, !cache
 }
 
-// Not into codes with one scale; not where the cache is known only later.
+// Into codes of one scale, the rope key's, too; not where the cache is known only later.
 // CHECK-LABEL: func @codes
-// CHECK: mla.append
+// CHECK-NEXT: mla.latent_append {{.*}} rope %{{.*}} into %{{.*}} format = "mla_fp8_tensor">
 // CHECK: mla.latent_append
 // CHECK-NOT: mla.latent_append
 // CHECK: mla.append

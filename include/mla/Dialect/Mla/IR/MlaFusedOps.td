@@ -27,9 +27,9 @@ def Mla_LatentAppendOp : Mla_Op<"latent_append", [AttrSizedOperandSegments,
 
     (C1) w is [L + R, I] with L = gamma's length, and R = rope.dim where a rotation is given.
     (C2) one element type. (C3) eps > 0. (C4) bias, if given, is [L + R].
-    (C5) the cache's fields are a latent of L and a rope key of R columns, in rope's
-    order, of x's type, as they are or latents in codes with a scale in the row for each group; no rope
-    key where R = 0. (C6) table is [?, R] f32, and goes with rope.
+    (C5) the cache's fields are a latent of L and a rope key of R columns, in rope's order, of x's
+    type, as they are, codes of one scale, or latents in codes with a scale in the row for each
+    group; no rope key where R = 0. (C6) table is [?, R] f32, and goes with rope.
 
     Example:
     ```mlir

@@ -96,7 +96,10 @@ def Mla_CacheType : Mla_Type<"Cache", "cache"> {
     bool isQuantized() const;
     /// Whether each of a row's elements is one in memory, as it is or a code of one scale for all.
     bool isStoredByRow() const;
-    /// Whether latents are codes with an f32 scale in the row for each group, beside a rope key as it is.
+    /// Whether all of a row is codes by one scale of the layer.
+    bool hasLayerScale() const;
+    /// Whether latents are codes with an f32 scale in the row for each group, beside a rope key as
+    /// it is.
     bool hasGroupedLatents() const;
   }];
 }

@@ -675,13 +675,14 @@ def MlaFuseAppend : Pass<"mla-fuse-append", "::mlir::ModuleOp"> {
 
     What something else reads of them, as a prompt's expanded keys do, is `kept` as tensors.
 
-    It is done where the rotation is the whole tail's, one append has both, the latent is no codes, the
-    cache stores rows of the activations' type, its table and cache are known where the
-    projection stands (the write moves there), and a program of `target` can hold the latent and half of the
-    rope key as one tile (TileShapes::canHoldRow; on a CPU none does).
+    It is done where the rotation is the whole tail's, one append has both, the latent is no codes,
+    the cache stores rows as they are, as codes of one scale or latents as codes of groups, its
+    table and cache are known where the projection stands (the write moves there), and a program of
+    `target` can hold the latent and half of the rope key as one tile (TileShapes::canHoldRow; on a
+    CPU none does).
 
     Preconditions: none; behind mla-absorb-weights and mla-chunk-context, which may read the latent as a
-    tensor. Guarantee: no such projection remains. Numerics: the row is not rounded between its steps.
+    tensor. Guarantee: no such projection remains. Numerics: the bytes that the three kernels write.
   }];
   let options = [
     Option<"target", "target", "::mlac::TileTarget", "::mlac::TileTarget::Cpu",
