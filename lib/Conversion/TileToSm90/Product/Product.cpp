@@ -256,9 +256,10 @@ static bool isScaleVector(tile::LoadOp load, Block *step) {
 }
 
 /// Scales come with the operands of two products a consumer, which leave no registers for loads,
-/// and of products of so many columns, which take 0.9 of their time with it. Fewer or more columns
-/// take 1.01 to 1.12 of theirs: the consumer has the next product in flight while it loads (one
-/// H200, docs/lab/products.md).
+/// and of products of so many columns, which take 0.9 of their time with it; so do those of more
+/// columns whose sums are joined, of which a thread would load a quarter. Fewer columns, or more
+/// of other sums, take 1.01 to 1.12 of theirs: the consumer has the next product in flight while
+/// it loads (one H200, docs/lab/products.md).
 static constexpr int64_t kCopiedScaleColumns = 64;
 
 /// Of products that are all scaled and added; else each consumer loads its own.
