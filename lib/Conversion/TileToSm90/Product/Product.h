@@ -32,8 +32,8 @@
 //   memory
 //
 // Codes times codes whose scales lie together have these in the ring, too, where tiles have 64
-// columns, or more whose parts of the depth are added, or a consumer two products. Consumers of the same steps go by turns: a product is added
-// to its sum while those of the other consumer run.
+// columns, or more whose parts of the depth are added, or a consumer two products. Consumers of the
+// same steps go by turns: a product is added to its sum while those of the other consumer run.
 //
 //   consumer 0    | turn, start P(0) | wait, P(0) times scales to C(0) | turn, start P(1) | ...
 //   consumer 1                       | turn, start P(2) | wait, P(2) times scales to C(2) | ...
