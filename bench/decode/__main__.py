@@ -41,9 +41,9 @@ def find_runtime(folders):
 def build_command(options):
     import build
 
-    specs = problems.specs_of(options.set)
-    if options.only:
-        specs = [spec for spec in specs if any(word in spec.name for word in options.only)]
+    specs = chosen(problems.specs_of(options.set), options)
+    if not specs:
+        refuse_only(options)
     build.build(options.directory, options.build_dir, specs, jobs=options.jobs, more=options.option)
     size = sum(path.stat().st_size for path in options.directory.iterdir())
     print(f"{options.directory}: {len(specs)} packages, {size / 1e6:.1f} MB in all")
@@ -57,6 +57,10 @@ def selftest_command(options):
     import selftest
 
     return selftest.run(options.build_dir)
+
+
+def refuse_only(options):
+    sys.exit(f"bench/decode: --only: no package or row has '{' or '.join(options.only)}' in its name")
 
 
 def chosen(specs, options):
@@ -89,6 +93,9 @@ def run_command(options):
         results[name] = speed.run_speed(directory, options, *TABLES[name])
     if "speed" in options.check:
         report.print_compile_time(directory, results)
+    if options.only and not any(results.get(name) for name in ("grid", "invariance")) and not any(
+            results.get(name, {}).get("rows") for name in TABLES):
+        refuse_only(options)
     if options.out:
         options.out.write_text(json.dumps(results, indent=1))
     failed = (any(r["failures"] for r in results.get("grid", ()))

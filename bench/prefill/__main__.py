@@ -40,8 +40,14 @@ def run_command(options):
     if library.exists():
         os.environ.setdefault("MLAC_RUNTIME_LIBRARY", str(library.resolve()))
     import check
+    import layers
     import race
+    import rows as table
 
+    names = [each.name for each in (*layers.CHECKED, *table.ROWS)]
+    if options.only and not any(word in name for word in options.only for name in names):
+        sys.exit("bench/prefill: --only: no package or row has "
+                 f"'{' or '.join(options.only)}' in its name")
     failures, rows = 0, {}
     if "grid" in options.check:
         print("== correctness: float64, rows behind inputs and outputs NaN", flush=True)
