@@ -85,7 +85,7 @@ sm90.kernel @slice_bound() attributes {warpgroups = 1 : i32} {
 
 sm90.kernel @slice_rows() attributes {warpgroups = 1 : i32} {
   %a = sm90.alloc : !sm90.smem<64x128xbf16>
-  // expected-error @+1 {{expected swizzle128 tiles of the same rows and element type}}
+  // expected-error @+1 {{expected swizzle128 tiles of the same rows and width of elements}}
   %b = sm90.slice %a[64] : !sm90.smem<64x128xbf16> -> !sm90.smem<32x64xbf16>
   sm90.return
 }

@@ -30,13 +30,15 @@ using namespace mlac;
 using namespace mlac::stream;
 
 /// Warpgroups: the producer's, of which one thread works, and the first consumer.
-static constexpr int32_t kProducer = 0, kConsumer = 1, kCodeConsumers = 2;
+static constexpr int32_t kProducer = 0, kConsumer = 1;
 
 namespace {
 /// Registers of a thread: consumers get what the producer leaves of the register file.
 struct CodeRegisters {
-  CodeRegisters(bool usesTma, int64_t consumers)
-      : producer(usesTma ? 40 : 56), // measured: no spills (ptxas 13.0)
+  CodeRegisters(bool usesTma, bool isTight, int64_t consumers)
+      : producer(!usesTma  ? 56
+                 : isTight ? 24
+                           : 40), // measured: no spills (ptxas 13.0)
         consumer(std::min<int64_t>(
             (sm90::kRegisterFile / sm90::kWarpgroupThreads - producer) / consumers / 8 * 8, 240)) {}
   int64_t producer, consumer;
@@ -77,6 +79,10 @@ bool Program::isKeys(Value tile) const {
   return llvm::is_contained(operands, tile);
 }
 
+int64_t Program::countWeights() const {
+  return hasCodes() && !getOneScale(*this, 0) ? getWidth(0) / sm90::kCodePanelColumns : 1;
+}
+
 /// A sides loop goes from 0 to a constant.
 int64_t Program::countSides() const {
   return sides ? *getConstantIntValue(scf::ForOp(sides).getUpperBound()) : 1;
@@ -102,7 +108,6 @@ public:
   Program program;
 
 private:
-  std::string chooseCodeStages(int64_t most);
   std::string checkOp(Operation *op);
   std::string checkDot(tile::DotOp dot);
 };
@@ -236,10 +241,8 @@ std::string Matcher::findLoads() {
   }
   if (std::string why = findOperands(program); !why.empty())
     return why;
-  if (program.areHeadsCodes) {
-    if (!findLoopState(loop))
-      return "codes of heads in a loop that carries something else than a softmax";
-  }
+  if ((program.areHeadsCodes || program.hasCodes()) && !findLoopState(loop))
+    return "codes in a loop that carries something else than a softmax";
   program.keysEnd = findLastUse(program.operands);
   program.queriesEnd = findLastUse(
       llvm::map_to_vector(program.queries, [](tile::LoadOp load) { return Value(load); }));
@@ -274,6 +277,8 @@ std::string Matcher::chooseParts() {
     int64_t columns = getTileType(load->getResult(0)).getDimSize(1);
     if (program.areHeadsCodes) // a panel of codes is several of operands
       width = columns;
+    if (program.hasCodes())
+      width = sm90::kCodePanelColumns;
     for (int64_t column = 0; column < columns; column += width)
       program.parts.push_back(
           {static_cast<unsigned>(index), column, std::min(width, columns - column)});
@@ -285,18 +290,6 @@ std::string Matcher::chooseParts() {
 static int64_t countCodePanels(Operation *load) {
   RankedTensorType type = getTileType(load->getResult(0));
   return llvm::divideCeil(type.getDimSize(1), sm90::getPanelColumns(type.getElementType()));
-}
-
-/// A block is read panel by panel, each of which is free then: one is enough.
-std::string Matcher::chooseCodeStages(int64_t most) {
-  const mlac::TargetDescription machine = tile::getMachine(program.kernel);
-  program.stages = getSchedule<tile::StreamScheduleAttr>(program.kernel)
-                       .getStages()
-                       .value_or(std::min(most, machine.tuning.streamStages));
-  if (program.stages >= 1 && program.stages <= most)
-    return "";
-  return std::to_string(program.stages) + " blocks of codes, of which " + std::to_string(most) +
-         " fit in shared memory";
 }
 
 /// Whether consumers may have a state each: of heads with values of their own.
@@ -328,23 +321,28 @@ std::string Matcher::chooseStages() {
   }
   program.kernel.walk([&](tile::DotOp dot) { tiles.outputPanels += dot.getTransposeLhs(); });
   const mlac::TargetDescription machine = tile::getMachine(program.kernel);
-  if (canTakeTurns(program))
+  if (program.hasCodes())
+    tiles.consumers = kCodeConsumers;
+  else if (canTakeTurns(program))
     tiles.consumers = countConsumers(tiles, machine, program.areHeadsCodes);
+  tiles.weightTiles = program.countWeights();
   program.consumers = tiles.consumers;
+  program.stateStages = tiles.stateStages();
+  program.isTight = program.hasCodes() && tiles.tileRegisters() > kTurnRegisters;
   tiles.blockBytes = countBlockBytes(program);
   program.takesAllRegisters = program.hasCodes() || tiles.needsAllRegisters(program.areHeadsCodes);
   if (tiles.heldRegisters() > machine.tuning.streamOutputRegisters)
     return "its output takes " + std::to_string(tiles.heldRegisters()) +
            " registers of a thread, more than " +
            std::to_string(machine.tuning.streamOutputRegisters);
-  if (int64_t held = countTileRegisters(program.rows, tiles.outputPanels);
-      program.areHeadsCodes && held > kMostTileRegisters)
+  const int64_t held = tiles.tileRegisters();
+  const int64_t room =
+      program.hasCodes() ? countCodeRegisters(program.usesTma) : kMostTileRegisters;
+  if ((program.areHeadsCodes || program.hasCodes()) && held > room)
     return "its tiles beside codes take " + std::to_string(held) +
-           " registers of a thread, more than " + std::to_string(kMostTileRegisters);
+           " registers of a thread, more than " + std::to_string(room);
   int64_t most = tiles.mostStages(machine.sharedBytes);
   program.queryStages = tiles.queryStages(machine.sharedBytes);
-  if (program.hasCodes())
-    return chooseCodeStages(most);
   std::string why =
       program.chooseStages(getSchedule<tile::StreamScheduleAttr>(program.kernel).getStages(),
                            std::min(most, tiles.usualStages(machine)), most, tiles.stageBytes());
@@ -395,11 +393,6 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
     return createRing(b, "queries", program.queryStages, /*parts=*/1, queryTiles, /*fullCount=*/1,
                       readers);
   };
-  if (program.hasCodes()) {
-    entry.queryRing = createQueries(2 * consumer);
-    createHalves(b, program, entry);
-    return entry;
-  }
   entry.keyRing = createRing(b, "keys", program.stages, program.parts.size(), keyTiles,
                              program.countFillers(), consumer);
   entry.queryRing = createQueries(static_cast<int32_t>(program.consumers) * consumer);
@@ -418,6 +411,9 @@ static void createOwnTiles(ImplicitLocOpBuilder &b, const Program &program, Entr
     if (dot && dot.getTransposeLhs() && !entry.operands.contains(dot.getRhs()))
       entry.operands[dot.getRhs()] = alloc(b, getOperandType(program));
   });
+  for (int64_t group = 0; group < program.countWeights(); ++group)
+    entry.weights.push_back(group == 0 ? entry.operands.begin()->second
+                                       : alloc(b, getOperandType(program)));
 }
 
 bool mlac::canStream(tile::AttendOp attend, std::string &why) {
@@ -434,20 +430,20 @@ static bool isScalar(Operation *op) {
          llvm::none_of(op->getResults(), isTile);
 }
 
-/// Of heads' codes: ptxas 13.0 spills 4 to 20 bytes where one consumer's request has any number of
+/// Of heads' codes ptxas 13.0 spills 4 to 20 bytes where one consumer's request has any number of
 /// queries (1, 2, 4, 16 and 64 heads a group, columns of 128), and 4 to 12 of 32 rows of 256
-/// columns with a window, none elsewhere.
-static constexpr int64_t kHeadSpillBytes = 32;
+/// columns with a window; of a latent's 8 of 24 rows with scales of rows; none elsewhere.
+static constexpr int64_t kCodeSpillBytes = 32;
 
 sm90::KernelOp mlac::buildStreamSchedule(tile::KernelOp kernel, std::string &why) {
   std::optional<Program> program = matchProgram(kernel, why);
   if (!program)
     return {};
   ImplicitLocOpBuilder b(kernel.getLoc(), kernel.getOperation());
-  int64_t consumers = program->hasCodes() ? kCodeConsumers : program->countOwners();
+  int64_t consumers = program->countSides() * program->consumers;
   auto result = createRoleKernel(b, kernel, 1 + consumers);
-  if (program->areHeadsCodes)
-    result->setAttr(sm90::kSpillBytesAttr, b.getI64IntegerAttr(kHeadSpillBytes));
+  if (program->areHeadsCodes || program->hasCodes())
+    result->setAttr(sm90::kSpillBytesAttr, b.getI64IntegerAttr(kCodeSpillBytes));
   // A second program on a multiprocessor would have begun early, and be missing elsewhere: a decode
   // layer of 128 requests of 32/8 heads of 64 took 483 us where this and consumers in turns take
   // 281 (attention alone gains 18 of 145 us at 64 requests; one H200).
@@ -457,31 +453,25 @@ sm90::KernelOp mlac::buildStreamSchedule(tile::KernelOp kernel, std::string &why
   emitLaunchDependents(b, kernel);
   cloneScalars(cloner, kernel.getBody().front(), isScalar);
   Entry entry = createEntry(b, cloner, *program);
-  SmallVector<Entry, 2> own(program->hasCodes() ? 0 : consumers, entry);
+  SmallVector<Entry, 2> own(consumers, entry);
   for (Entry &tiles : own)
     createOwnTiles(b, *program, tiles);
   // As the launch gives: a program that takes less than all registers leaves room for one of the
   // next kernel, which begins early.
   IntegerAttr producer, consumer;
   if (program->takesAllRegisters) {
-    CodeRegisters registers(program->usesTma, consumers);
+    CodeRegisters registers(program->usesTma, program->isTight, consumers);
     producer = b.getI32IntegerAttr(registers.producer);
     consumer = b.getI32IntegerAttr(registers.consumer);
   }
   emitRole(b, "load", kProducer, producer, [&] { emitProducer(b, *program, entry, cloner); });
-  if (!program->hasCodes()) {
-    auto emit = program->areHeadsCodes   ? emitHeadConsumer
-                : program->consumers > 1 ? emitTurnConsumer
-                                         : emitConsumer;
-    for (unsigned which = 0; which < consumers; ++which)
-      emitRole(b, which == 0 ? "math" : "math" + std::to_string(which), kConsumer + which, consumer,
-               [&] { emit(b, *program, own[which], cloner, which); });
-  } else {
-    emitRole(b, "left", kConsumer, consumer,
-             [&] { emitCodeConsumer(b, *program, entry, cloner, 0); });
-    emitRole(b, "right", kConsumer + 1, consumer,
-             [&] { emitCodeConsumer(b, *program, entry, cloner, 1); });
-  }
+  auto emit = program->hasCodes()      ? emitCodeConsumer
+              : program->areHeadsCodes ? emitHeadConsumer
+              : program->consumers > 1 ? emitTurnConsumer
+                                       : emitConsumer;
+  for (unsigned which = 0; which < consumers; ++which)
+    emitRole(b, which == 0 ? "math" : "math" + std::to_string(which), kConsumer + which, consumer,
+             [&] { emit(b, *program, own[which], cloner, which); });
   sm90::ReturnOp::create(b);
   return result;
 }

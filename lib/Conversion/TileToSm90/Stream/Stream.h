@@ -41,10 +41,9 @@
 // latency · rate = 1500 · 17.6 = 26,400 B: two stages stream at full rate. Two
 // consumers would not help there until the cache is in L2.
 //
-// Where keys are codes, two consumers turn them into operands in registers and share the output's
-// columns: StreamCodes.cpp. Where heads have keys and values of their own and memory brings a block
-// before one consumer ends with one, two take blocks in turns: StreamTurns.h, and of codes
-// StreamHeads.cpp.
+// Where memory brings a block before one consumer ends with one, two take blocks in turns:
+// StreamTurns.h. So it is with codes, which become operands in registers: StreamCodes.cpp, and of
+// heads with keys and values of their own StreamHeads.cpp.
 //
 // In a dependent launch the producer waits for the kernels before when it first
 // loads queries, the consumer before it stores: barriers, tensor maps and the work

@@ -1,4 +1,4 @@
-//===- StreamCodes.cpp - keys that go from codes to registers ---*- C++ -*-===//
+//===- StreamCodes.cpp - a latent's keys that are codes ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,271 +6,162 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Where keys are codes there are two consumers, each with half of the latent's columns:
+// Rows of codes have half of the bytes of rows of operands, and arrive in half of the time:
+// consumers take blocks in turns (StreamTurns.h), each with all columns of its own.
 //
-//   codes [64, 128]  -> registers, as f16 (*)           -> A of  Sᵀ += K · Qᵀ
-//                                                       -> V, half of the columns
-//   Sᵀ of one half   -> parked -> the other consumer, which adds its own: both have Sᵀ
-//   softmax          both the same; each has its own Pᵀ
-//   Oᵀ of one half  += Vᵀ · Pᵀ
+//   consumer, its block i
+//     scales of its next block                 loaded a block ahead
+//     for each 64 columns                      one product in flight while the next are turned
+//       codes -> registers, as f16 (*)         A of  Sᵀ += K · Qᵀ
+//     RoPE                                     as they are, from shared memory, or as codes
+//     mask, max over keys, Pᵀ, f16             as Stream.h
+//     last block: rows behind the request's end are zeroed
+//     for each 64 columns
+//       codes -> registers, transposed         A of  Oᵀ += Vᵀ · Pᵀ
+//     release the stage                        beside the last product
+//
+// So nothing of a block goes back to shared memory, whose room is the ring's: a block's columns are
+// turned twice, which costs less than a tile of operands would that is written, read and in the way
+// of codes that arrive (docs/lab/codes.md).
 //
 // Columns of keys are in the runs of four in which a thread gets codes, so queries are put into the
-// same order, once, and what is stored in the end is in it.
+// same order, a half by each consumer, once for an item. Rows of the output are in the pairs in
+// which a thread gets values, which the store undoes.
 //
 // (*) f16 has every code. One scale of all of them is a factor of the queries and, in the end, of
-// the output: operands are the codes themselves. Scales of rows are multiplied into the operands,
-// two instructions for two codes (kCodeFactor says what that costs).
-//
-// So a key's operand is stored once, for the values, and never read back for the scores, and what
-// turns codes is two warpgroups. A panel of codes is free as soon as it is in registers.
-//
-//   ring       stages     tile                 filled by   freed by
-//   codes x 2  blocks x   64 x 128 codes       producer    left, right
-//              panels
-//   rope       blocks     64 x 64, or codes    producer    right
-//   queries    1 or 2     N x 64 a panel       producer    both
-//   parked x2  1          what threads hold    left, right the other
-//
-//   consumer, block i
-//     scales of block i + 1                    loaded a block ahead
-//     for each 64 columns of its half          one product in flight while the next are turned
-//     right: RoPE
-//     park, fetch the other's, add
-//     mask, max over keys, Pᵀ                  as Stream.h
-//     last block: V rows behind the request's end are zeroed
-//     Oᵀ += Vᵀ · Pᵀ
+// the output: operands are the codes themselves. Scales of rows are multiplied into the keys'
+// operands, two instructions for two codes, and into the weights, of which there is a tile for each
+// group of columns (kCodeFactor says what that costs).
 //
 //===----------------------------------------------------------------------===//
 
-#include "Stream/StreamConsumer.h"
+#include "Stream/StreamTurns.h"
 
 #include "mla/Dialect/Sm90/IR/Sm90CodeOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 using namespace mlir;
 using namespace mlac;
 using namespace mlac::stream;
 
-//===----------------------------------------------------------------------===//
-// Entry
-//===----------------------------------------------------------------------===//
-
-void stream::createHalves(ImplicitLocOpBuilder &b, const Program &program, Entry &entry) {
-  constexpr int32_t role = sm90::kWarpgroupWarps;
-  auto getElement = [](Operation *load) {
-    return cast<RankedTensorType>(load->getResult(0).getType()).getElementType();
-  };
-  Type element = getOperandType(program).getElementType();
-  int64_t half = program.getWidth(0) / 2;
-  sm90::SmemType panel =
-      getSharedType({sm90::kTileRows, sm90::kCodePanelColumns}, getElement(program.keys[0]));
-  auto shares = sm90::SmemType::get(b.getContext(), {role, sm90::kTileRows / role * program.rows},
-                                    b.getF32Type(), sm90::SmemLayout::Linear);
-  for (StringRef side : {"left", "right"}) {
-    Half made;
-    made.codes =
-        createRing(b, (side + " codes").str(), program.stages * (half / sm90::kCodePanelColumns), 1,
-                   {panel}, program.countFillers(), role);
-    made.parked = createRing(b, (side + " scores").str(), 1, 1, {shares}, role, role);
-    made.values = alloc(b, getSharedType({sm90::kTileRows, half}, element));
-    made.weights = alloc(b, getOperandType(program));
-    made.scratch = alloc(b, getScratchType(program));
-    entry.halves.push_back(made);
-  }
-  if (!program.hasRope())
-    return;
-  Type ropeElement = getElement(program.keys[1]);
-  sm90::SmemType rope =
-      getSharedType({sm90::kTileRows, sm90::getPanelColumns(ropeElement)}, ropeElement);
-  entry.ropeRing = createRing(b, "rope", program.stages, 1, {rope}, program.countFillers(), role);
-}
-
-//===----------------------------------------------------------------------===//
-// Consumer
-//===----------------------------------------------------------------------===//
-
 namespace {
-class CodeConsumer : public Consumer {
+class CodeConsumer : public TurnConsumer {
 public:
   CodeConsumer(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
-               const LazyCloner &cloner, unsigned side)
-      : Consumer(b, program, entry, cloner), side(side), half(entry.halves[side]),
-        loop(cast<scf::ForOp>(program.keys.front()->getParentOp())),
-        oneScale(getOneScale(program, 0)) {
-    parkedStage = sm90::StageStartOp::create(b);
-    findOthers();
-  }
+               const LazyCloner &cloner, unsigned which)
+      : TurnConsumer(b, program, entry, cloner, which), oneScale(getOneScale(program, 0)) {}
 
 private:
-  bool keeps(Value value) const override { return !others.contains(value); }
   void emit(Operation *op) override;
-  void emitFor(scf::ForOp loop) override;
+  void emitFor(scf::ForOp op) override;
   SmallVector<Value *> getStages(Operation *op) override;
-  void beginRegion() override;
-  void barrier() override;
+  void awaitQueries() override;
+  void share(Operation *op) override;
   Value emitScores(tile::DotOp dot, Value acc) override;
   Value emitOutput(tile::DotOp dot, Value acc) override;
+  void emitBeside(const Run &run) override;
   Value finish(tile::DotOp end, Value result) override;
-  bool takes(tile::DotOp dot) const override { return !others.contains(dot.getResult()); }
-  void zeroTails(ArrayRef<Operation *> loads) override;
   void releaseKeys() override {}
-
-  void findOthers();
-  bool isOthers(tensor::ExtractSliceOp slice) const;
-  bool isOthers(Operation *op) const;
-  int64_t getHalfColumns() const { return program.getWidth(0) / 2; }
-  SmallVector<Value> loadScales(Value position);
-  void awaitQueries() override;
+  void finishOutputs() override;
   void emitStore(tile::StoreOp store) override;
-  Value loadCodes(Value panel, int64_t column, int64_t columns = sm90::kPanelColumns);
-  Value takeCodes(int64_t column);
+
+  SmallVector<Value> loadScales(Value position);
+  Value loadKeys(int64_t column);
+  Value loadValues(int64_t column);
   Value turn(Value words, Value scale, int64_t columns = sm90::kPanelColumns);
-  Value getOutputFactor(Type type);
-  void closeGroup();
-  Value multiplyKeys(Value keys, Value queries, Value acc);
+  Value multiplyTurned(Value operand, Value rhs, Value acc);
   Value emitLatent(Value queries, Value acc);
   Value emitRope(Value queries, Value acc);
+  void closeGroup();
+  void awaitRegisters();
 
-  unsigned side;
-  const Half &half;
-  scf::ForOp loop;
-  Value oneScale;         // of the latent's codes, in the program; null: rows have scales
-  DenseSet<Value> others; // of the other half's columns
-  Value parkedStage;
-  /// Of this block's panels, carried from the block before; and of RoPE's.
-  SmallVector<Value> panelScales;
+  Value oneScale; // of the latent's codes, in the program; null: rows have scales
+  /// Of the groups of the block at hand, and of the next, carried from block to block.
+  SmallVector<Value> scales, nextScales;
   /// What is known in front of the key loop.
   std::optional<LazyCloner> outside;
-  int64_t inFlight = 0;   // products of this block's scores
-  bool isOpen = false;    // the last of them is in no group yet
-  bool valuesRead = true; // since the last barrier
+  Value valueWords;     // of the columns to be multiplied next
+  int64_t inFlight = 0; // products of this run
+  bool isOpen = false;  // the last of them is in no group yet
 };
 } // namespace
 
-bool CodeConsumer::isOthers(tensor::ExtractSliceOp slice) const {
-  return (slice.getStaticOffset(1) >= getHalfColumns()) != (side == 1);
-}
-
-/// Accumulators of the other half, wherever loops and branches carry them.
-void CodeConsumer::findOthers() {
-  tile::KernelOp kernel = program.kernel;
-  size_t before;
-  auto add = [&](Value value) { others.insert(value); };
-  do {
-    before = others.size();
-    kernel.walk([&](Operation *op) {
-      if (auto dot = dyn_cast<tile::DotOp>(op); dot && dot.getTransposeLhs())
-        if (auto slice = dot.getLhs().getDefiningOp<tensor::ExtractSliceOp>())
-          if (isOthers(slice))
-            add(dot.getResult());
-      if (isa<scf::YieldOp>(op)) {
-        Operation *parent = op->getParentOp();
-        for (auto [index, value] : llvm::enumerate(op->getOperands())) {
-          if (!others.contains(value))
-            continue;
-          add(parent->getResult(index));
-          if (auto carried = dyn_cast<scf::ForOp>(parent))
-            add(carried.getRegionIterArg(index));
-        }
-      } else if (op->getNumRegions() == 0 &&
-                 llvm::any_of(op->getOperands(), [&](Value v) { return others.contains(v); })) {
-        for (Value result : op->getResults())
-          add(result);
-      }
-    });
-  } while (others.size() != before);
-}
-
-/// Whether it is not this consumer's to do: row vectors are the left one's to store.
-bool CodeConsumer::isOthers(Operation *op) const {
-  auto isOther = [&](Value value) { return others.contains(value); };
-  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op))
-    return isOthers(slice);
-  if (auto store = dyn_cast<tile::StoreOp>(op); store && store.getValue().getType().getRank() == 1)
-    return side == 1;
-  return op->getNumRegions() == 0 &&
-         (llvm::any_of(op->getOperands(), isOther) || llvm::any_of(op->getResults(), isOther));
-}
-
+/// Products take a block's codes from registers.
 void CodeConsumer::emit(Operation *op) {
-  bool isElsewhere = program.transforms.contains(op) || llvm::is_contained(program.keys, op);
-  if (isElsewhere || (isOthers(op) && !isa<tile::DotOp>(op)))
+  if (isa<tensor::ExtractSliceOp>(op))
     return;
-  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
-    shared[slice.getResult()] =
-        this->slice(half.values, slice.getStaticOffset(1) - side * getHalfColumns(),
-                    slice.getType().getDimSize(1));
-    return;
-  }
-  Consumer::emit(op);
+  TurnConsumer::emit(op);
+  auto key = llvm::find(program.keys, op);
+  if (key != program.keys.end())
+    shared[program.operands[key - program.keys.begin()]] = shared.lookup(op->getResult(0));
 }
 
 SmallVector<Value *> CodeConsumer::getStages(Operation *op) {
-  SmallVector<Value *> stages = Role::getStages(op);
-  if (op->isProperAncestor(program.keys.front()))
-    stages.push_back(&parkedStage);
+  SmallVector<Value *> stages = TurnConsumer::getStages(op);
   if (op == loop)
-    for (Value &scale : panelScales)
+    for (Value &scale : nextScales)
       stages.push_back(&scale);
   return stages;
 }
 
-void CodeConsumer::beginRegion() {
-  Consumer::beginRegion();
-  valuesRead = true;
-}
+/// Where the consumers have each made a half of the queries: a named barrier.
+static constexpr int32_t kQueriesMeeting = 8;
 
-void CodeConsumer::barrier() {
-  Consumer::barrier();
-  valuesRead = false;
-}
-
-/// Of the latent's queries those that meet this half of the keys' columns, in the codes' order and
-/// with what operands lack of what codes stand for, and RoPE's where its keys are codes.
+/// The latent's queries in the codes' order and with what operands lack of what codes stand for,
+/// and RoPE's where its keys are codes. Each consumer makes a half for both.
 void CodeConsumer::awaitQueries() {
   Consumer::awaitQueries();
+  const bool areRopeCodes = program.hasRope() && program.scales[1];
   // The scale is of memory that kernels before may have written.
-  if (program.waits && (oneScale || (program.hasRope() && program.scales[1])))
+  if (program.waits && (oneScale || areRopeCodes))
     sm90::WaitDependencyOp::create(b);
-  auto order = [&](tile::LoadOp load, Value tile, unsigned term) {
+  auto getType = [&](Value tile) {
     auto type = cast<sm90::SmemType>(tile.getType());
+    return getSharedType({type.getRows(), type.getColumns()}, b.getF16Type());
+  };
+  auto order = [&](Value tile, unsigned term) {
     Value one = getOneScale(program, term);
-    shared[load.getResult()] = sm90::OrderRunsOp::create(
-        b, getSharedType({type.getRows(), type.getColumns()}, b.getF16Type()), tile,
-        one ? cloner.get(one) : getConstant(1 / kCodeFactor, b.getF32Type()));
+    Value factor = one ? cloner.get(one) : getConstant(1 / kCodeFactor, b.getF32Type());
+    sm90::OrderRunsOp::create(b, getType(tile), tile, factor);
     written = true;
   };
-  tile::LoadOp latent = program.queries.front(), last = program.queries.back();
-  order(latent, slice(shared.lookup(latent.getResult()), side * getHalfColumns(), getHalfColumns()),
-        /*term=*/0);
-  if (side == 1 && program.hasRope() && program.scales[1])
-    order(last, shared.lookup(last.getResult()), /*term=*/1);
+  Value &latent = shared[program.queries.front()->getResult(0)];
+  Value &rope = shared[program.queries.back()->getResult(0)];
+  int64_t half = llvm::alignTo(program.getWidth(0) / program.consumers, sm90::kPanelColumns);
+  order(slice(latent, which * half, which == 0 ? half : program.getWidth(0) - half), /*term=*/0);
+  if (which == 1 && areRopeCodes)
+    order(rope, /*term=*/1);
+  sm90::NamedBarrierOp::create(b, kQueriesMeeting,
+                               static_cast<int32_t>(program.consumers * sm90::kWarpgroupWarps),
+                               /*arrive=*/false);
+  // What is there is f16 now.
+  latent = sm90::SliceOp::create(b, getType(latent), latent, 0);
+  if (areRopeCodes)
+    rope = sm90::SliceOp::create(b, getType(rope), rope, 0);
 }
 
 /// The scales of the first block are loaded in front of the loop: keys come from kernels before.
 void CodeConsumer::emitFor(scf::ForOp op) {
-  if (op != loop)
-    return Role::emitFor(op);
-  if (program.waits)
-    sm90::WaitDependencyOp::create(b);
-  outside.emplace(cloner, [](Operation *, Type type) { return convertRoleType(type); });
-  panelScales = loadScales(cloner.get(loop.getLowerBound()));
-  Role::emitFor(op);
-  for (auto [result, yielded] : llvm::zip_equal(op.getResults(), op.getYieldedValues())) {
-    if (!yielded.getDefiningOp<tile::DotOp>() || !keeps(result))
-      continue;
-    Value output = cloner.get(result);
-    cloner.map(result, arith::MulFOp::create(b, output, getOutputFactor(output.getType())));
+  if (op == loop) {
+    if (program.waits)
+      sm90::WaitDependencyOp::create(b);
+    outside.emplace(cloner, [](Operation *, Type type) { return convertRoleType(type); });
+    if (!oneScale)
+      nextScales = loadScales(getRange(loop).first);
   }
+  TurnConsumer::emitFor(op);
 }
 
-/// What products of weights and operands lack of what codes stand for.
-Value CodeConsumer::getOutputFactor(Type type) {
-  if (oneScale)
-    return sm90::SplatOp::create(b, type, cloner.get(oneScale));
-  return getConstant(1 / kCodeFactor, type);
+/// What products of weights and codes lack of what codes stand for.
+void CodeConsumer::finishOutputs() {
+  for (unsigned index : state.outputs) {
+    Value output = loop.getResult(index), codes = cloner.get(output);
+    Value factor = oneScale
+                       ? sm90::SplatOp::create(b, codes.getType(), cloner.get(oneScale)).getResult()
+                       : getConstant(1 / kCodeFactor, codes.getType());
+    cloner.map(output, arith::MulFOp::create(b, codes, factor));
+  }
 }
 
 /// The output's rows are columns of keys.
@@ -279,39 +170,42 @@ void CodeConsumer::emitStore(tile::StoreOp store) {
     return Consumer::emitStore(store);
   sm90::StoreRunsOp::create(b, cloner.get(store.getValue()), cloner.get(store.getView()),
                             cloner.get(store.getOffsets()), /*paired=*/false, /*transposed=*/true,
-                            /*pairs=*/false);
+                            /*pairs=*/true);
 }
 
 //===----------------------------------------------------------------------===//
-// Scales
+// Codes and scales
 //===----------------------------------------------------------------------===//
 
-/// Of the block at a value of the loop's induction variable: those of rows, of each of this half's
-/// panels. At and behind the request's end they are 0.
+/// Of the block at a value of the loop's induction variable: those of rows, of each group of
+/// columns. At and behind the request's end they are 0.
 SmallVector<Value> CodeConsumer::loadScales(Value position) {
-  if (oneScale)
-    return {};
   LazyCloner at(*outside, [](Operation *, Type type) { return convertRoleType(type); });
   at.map(loop.getInductionVar(), position);
   SmallVector<Value> loaded;
-  for (int64_t column = 0; column < getHalfColumns(); column += sm90::kCodePanelColumns) {
-    Value rows = findScale(program.scales[0], side * getHalfColumns() + column);
-    Value scales = loadRowScales(b, at, getScaleLoad(rows));
-    loaded.push_back(arith::MulFOp::create(b, scales, getConstant(kCodeFactor, scales.getType())));
+  for (int64_t column = 0; column < program.getWidth(0); column += sm90::kCodePanelColumns) {
+    Value rows = loadRowScales(b, at, getScaleLoad(findScale(program.scales[0], column)));
+    loaded.push_back(arith::MulFOp::create(b, rows, getConstant(kCodeFactor, rows.getType())));
   }
   return loaded;
 }
 
-//===----------------------------------------------------------------------===//
-// Scores
-//===----------------------------------------------------------------------===//
+/// Of an element in registers.
+static constexpr int64_t kWordCodes = 4;
 
-/// Columns of a panel from one on: 64, but for a narrower RoPE part.
-Value CodeConsumer::loadCodes(Value panel, int64_t column, int64_t columns) {
-  constexpr int64_t wordColumns = 4;
-  int64_t words = llvm::alignTo(columns, sm90::kColumnGroup * wordColumns) / wordColumns;
-  return sm90::LoadCodeWordsOp::create(b, getFragmentType(words, b.getI32Type()), panel, column,
-                                       columns);
+/// 64 columns of the latent.
+Value CodeConsumer::loadKeys(int64_t column) {
+  if (column % sm90::kCodePanelColumns == 0) // a part is a panel
+    awaitPart(column / sm90::kCodePanelColumns);
+  return sm90::LoadCodeWordsOp::create(
+      b, getFragmentType(sm90::kPanelColumns / kWordCodes, b.getI32Type()),
+      shared.lookup(program.operands[0]), column, sm90::kPanelColumns);
+}
+
+Value CodeConsumer::loadValues(int64_t column) {
+  return sm90::LoadCodeColumnsOp::create(
+      b, getFragmentType(sm90::kPanelColumns / kWordCodes, b.getI32Type()),
+      shared.lookup(program.operands[0]), column, /*limit=*/Value());
 }
 
 /// Codes as an operand in registers, times scales of rows; null: as they are.
@@ -319,20 +213,6 @@ Value CodeConsumer::turn(Value words, Value scale, int64_t columns) {
   if (!scale)
     scale = getConstant(1, b.getF32Type());
   return sm90::ScaleCodesOp::create(b, getFragmentType(columns, b.getF16Type()), words, scale);
-}
-
-/// Of this half's columns, awaited and, behind a panel's last, released.
-Value CodeConsumer::takeCodes(int64_t column) {
-  Value ring = half.codes;
-  int64_t inPanel = column % sm90::kCodePanelColumns;
-  if (inPanel == 0)
-    sm90::AwaitOp::create(b, ring, keyStage, /*part=*/0);
-  Value codes = loadCodes(getTile(ring, keyStage, 0), inPanel);
-  if (inPanel + sm90::kPanelColumns == sm90::kCodePanelColumns) {
-    sm90::ReleaseOp::create(b, ring, keyStage);
-    keyStage = next(keyStage, ring);
-  }
-  return codes;
 }
 
 /// Ahead of a wait, which is a loop: ptxas puts a fence of its own into a group that goes on behind
@@ -343,37 +223,40 @@ void CodeConsumer::closeGroup() {
   isOpen = false;
 }
 
-/// One product is in flight while the next keys are turned: it has the registers of two.
-Value CodeConsumer::multiplyKeys(Value keys, Value queries, Value acc) {
+/// One product is in flight while the next operand is turned, if there are the registers of two.
+void CodeConsumer::awaitRegisters() {
+  closeGroup();
+  const uint32_t pending = program.isTight ? 0 : 1;
+  if (inFlight > pending)
+    sm90::WgmmaWaitOp::create(b, TypeRange(), pending, ValueRange());
+}
+
+Value CodeConsumer::multiplyTurned(Value operand, Value rhs, Value acc) {
   ++inFlight;
   isOpen = true;
-  needsFence = true;
-  return multiply(keys, queries, acc, /*transposeLhs=*/false);
+  needsFence = true; // for the operand
+  return multiply(operand, rhs, acc, /*transposeLhs=*/false);
 }
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
 
 /// Codes are loaded one step ahead: nothing is loaded in front of a store that may, for all that
 /// LLVM knows, be to the same place.
 Value CodeConsumer::emitLatent(Value queries, Value acc) {
-  SmallVector<Value> scales = panelScales;
+  scales = nextScales;
   // Of the next block: nobody waits for them here.
-  Value following =
-      arith::AddIOp::create(b, cloner.get(loop.getInductionVar()), cloner.get(loop.getStep()));
-  panelScales = loadScales(following);
-  Value codes = takeCodes(0);
-  for (int64_t column = 0; column < getHalfColumns(); column += sm90::kPanelColumns) {
-    closeGroup();
-    if (inFlight > 1)
-      sm90::WgmmaWaitOp::create(b, TypeRange(), /*pending=*/1, ValueRange());
-    Value keys = turn(codes, scales.empty() ? Value() : scales[column / sm90::kCodePanelColumns]);
-    if (int64_t ahead = column + sm90::kPanelColumns; ahead < getHalfColumns())
-      codes = takeCodes(ahead);
-    // Its other threads multiply values out of all rows.
-    if (valuesRead)
-      barrier();
-    sm90::StoreSharedOp::create(b, keys, half.values, /*transposed=*/false,
-                                b.getI64IntegerAttr(column));
-    written = true;
-    acc = multiplyKeys(keys, slice(queries, column, sm90::kPanelColumns), acc);
+  if (!oneScale)
+    nextScales =
+        loadScales(arith::AddIOp::create(b, cloner.get(loop.getInductionVar()), getTurnStep()));
+  Value words = loadKeys(0);
+  for (int64_t column = 0; column < program.getWidth(0); column += sm90::kPanelColumns) {
+    awaitRegisters();
+    Value keys = turn(words, oneScale ? Value() : scales[column / sm90::kCodePanelColumns]);
+    if (int64_t ahead = column + sm90::kPanelColumns; ahead < program.getWidth(0))
+      words = loadKeys(ahead);
+    acc = multiplyTurned(keys, slice(queries, column, sm90::kPanelColumns), acc);
   }
   return acc;
 }
@@ -381,79 +264,78 @@ Value CodeConsumer::emitLatent(Value queries, Value acc) {
 /// As they are, from shared memory, or as codes.
 Value CodeConsumer::emitRope(Value queries, Value acc) {
   closeGroup();
-  sm90::AwaitOp::create(b, entry.ropeRing, ropeStage, /*part=*/0);
-  Value keys = getTile(entry.ropeRing, ropeStage, 0);
+  awaitPart(program.parts.size() - 1);
+  Value keys = shared.lookup(program.operands[1]);
   if (program.scales[1]) {
-    if (inFlight > 1)
-      sm90::WgmmaWaitOp::create(b, TypeRange(), /*pending=*/1, ValueRange());
+    awaitRegisters();
     int64_t columns = program.getWidth(1);
-    keys = turn(loadCodes(keys, 0, columns), /*scale=*/{}, columns);
+    int64_t words = llvm::alignTo(columns, sm90::kColumnGroup * kWordCodes) / kWordCodes;
+    keys = turn(sm90::LoadCodeWordsOp::create(b, getFragmentType(words, b.getI32Type()), keys,
+                                              /*column=*/0, columns),
+                /*scale=*/{}, columns);
   }
-  return multiplyKeys(keys, queries, acc);
+  keysRead = true;
+  return multiplyTurned(keys, queries, acc);
 }
 
 Value CodeConsumer::emitScores(tile::DotOp dot, Value acc) {
   Value queries = shared.lookup(dot.getRhs());
-  if (dot.getLhs() == program.operands[0]) {
-    inFlight = 0;
-    return emitLatent(queries, acc);
-  }
-  return side == 1 ? emitRope(queries, acc) : acc;
+  if (dot.getLhs() != program.operands[0])
+    return emitRope(queries, acc);
+  inFlight = 0;
+  keysRead = true;
+  return emitLatent(queries, acc);
 }
 
-/// Scores of the two halves add up, in an order that both have.
-Value CodeConsumer::finish(tile::DotOp end, Value result) {
+Value CodeConsumer::finish(tile::DotOp, Value result) {
   isOpen = false;
-  if (end.getTransposeLhs())
-    return result;
-  if (side == 1 && program.hasRope()) {
-    sm90::ReleaseOp::create(b, entry.ropeRing, ropeStage);
-    ropeStage = next(ropeStage, entry.ropeRing);
-  }
-  Value own = half.parked, other = entry.halves[1 - side].parked;
-  sm90::AcquireOp::create(b, own, parkedStage);
-  sm90::ParkOp::create(b, result, getTile(own, parkedStage, 0));
-  sm90::PublishOp::create(b, own, parkedStage, /*part=*/0);
-  sm90::AwaitOp::create(b, other, parkedStage, /*part=*/0);
-  Value fetched = sm90::UnparkOp::create(b, result.getType(), getTile(other, parkedStage, 0));
-  sm90::ReleaseOp::create(b, other, parkedStage);
-  parkedStage = next(parkedStage, own);
-  return arith::AddFOp::create(b, result, fetched);
+  inFlight = 0;
+  return result;
 }
 
-//===----------------------------------------------------------------------===//
-// Values
-//===----------------------------------------------------------------------===//
+/// Weights, where rows have scales times those of each group.
+void CodeConsumer::share(Operation *op) {
+  if (oneScale)
+    return Consumer::share(op);
+  if (operandsRead)
+    barrier();
+  Value result = op->getResult(0);
+  ArrayRef<Value> targets = entry.weights;
+  Value weights = cloner.get(cast<arith::TruncFOp>(op).getIn());
+  auto type = cast<RankedTensorType>(weights.getType());
+  for (auto [target, scale] : llvm::zip_equal(targets, scales)) {
+    Value factor = sm90::BroadcastOp::create(b, type, scale);
+    Value scaled = arith::MulFOp::create(b, weights, factor);
+    sm90::StoreSharedOp::create(b, arith::TruncFOp::create(b, type.clone(b.getF16Type()), scaled),
+                                target, /*transposed=*/true, /*column=*/IntegerAttr());
+  }
+  shared[result] = targets.front();
+  written = true;
+}
 
 Value CodeConsumer::emitOutput(tile::DotOp dot, Value acc) {
-  valuesRead = true;
-  return Consumer::emitOutput(dot, acc);
+  auto part = dot.getLhs().getDefiningOp<tensor::ExtractSliceOp>();
+  int64_t column = part ? part.getStaticOffset(1) : 0;
+  if (column == 0)
+    valueWords = loadValues(0);
+  awaitRegisters();
+  Value values = turn(valueWords, /*scale=*/{});
+  if (int64_t ahead = column + sm90::kPanelColumns; ahead < program.getWidth(0))
+    valueWords = loadValues(ahead);
+  operandsRead = true;
+  Value weights =
+      oneScale ? shared.lookup(dot.getRhs()) : entry.weights[column / sm90::kCodePanelColumns];
+  return multiplyTurned(values, weights, acc);
 }
 
-/// What codes behind the request's end became may be NaN. Copies without TMA have put zeros there.
-void CodeConsumer::zeroTails(ArrayRef<Operation *> loads) {
-  if (loads.empty() || !program.usesTma)
-    return;
-  auto keys = cast<tile::LoadPagedOp>(program.keys.front());
-  Value rows = arith::SubIOp::create(b, cloner.get(keys.getLimit()), cloner.get(keys.getToken()));
-  Value all = arith::ConstantIndexOp::create(b, sm90::kTileRows);
-  Value isShort = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, rows, all);
-  auto branch = scf::IfOp::create(b, isShort, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(branch.thenBlock());
-  sm90::BarrierOp::create(b); // others have stored these rows
-  sm90::ZeroRowsOp::create(b, half.values, rows);
+/// Behind the last values' load.
+void CodeConsumer::emitBeside(const Run &run) {
+  tile::DotOp first = run.dots.front();
+  if (first.getTransposeLhs())
+    TurnConsumer::releaseKeys();
 }
 
 void stream::emitCodeConsumer(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
-                              const LazyCloner &cloner, unsigned side) {
-  Entry own = entry;
-  tile::KernelOp kernel = program.kernel;
-  kernel.walk([&](Operation *op) {
-    if (isa<tile::ReduceOp>(op))
-      own.scratch[op] = entry.halves[side].scratch;
-    if (auto dot = dyn_cast<tile::DotOp>(op); dot && dot.getTransposeLhs())
-      own.operands[dot.getRhs()] = entry.halves[side].weights;
-  });
-  CodeConsumer(b, program, own, cloner, side).run();
+                              const LazyCloner &cloner, unsigned which) {
+  CodeConsumer(b, program, entry, cloner, which).run();
 }

@@ -56,7 +56,7 @@ protected:
   void emitReduce(mlir::tile::ReduceOp reduce);
   Value reduce(mlir::sm90::ReduceKind kind, mlir::Type type, Value source, Value scratch);
   virtual void emitStore(mlir::tile::StoreOp store);
-  void share(Operation *op);
+  virtual void share(Operation *op);
   /// The op, whose result a product reads, as what the product takes.
   Value makeOperand(Operation *op, mlir::sm90::SmemType target);
   /// A scalar's or, of one number, a tile's constant.

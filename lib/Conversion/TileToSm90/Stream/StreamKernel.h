@@ -9,9 +9,8 @@
 // Stream.cpp recognises the program and makes the entry; StreamProducer.cpp and
 // StreamConsumer.cpp each walk the program once (StreamRole.h). The producer keeps
 // of it the control flow, the scalars and the loads, the consumer everything, with
-// a wait in the place of each load. Of latents that are codes there are two consumers
-// (StreamCodes.cpp); of keys and values of heads that are codes the one consumer makes a
-// block's operands in shared memory, each when a product needs it.
+// a wait in the place of each load. Codes become operands in registers: those of latents
+// StreamCodes.cpp has, those of heads StreamHeads.cpp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,6 +57,10 @@ struct Program : RoleProgram {
   bool areHeadsCodes = false;
   /// That take blocks in turns, each with a state of its own.
   int64_t consumers = 1;
+  /// Of codes: tiles leave no registers for two operands at a time.
+  bool isTight = false;
+  /// Tiles of a state that one consumer has ready for another.
+  int64_t stateStages = 0;
   /// Roles divide the registers of the multiprocessor.
   bool takesAllRegisters = false;
 
@@ -65,8 +68,12 @@ struct Program : RoleProgram {
   /// A latent's codes.
   bool hasCodes() const { return !areHeadsCodes && !scales.empty() && scales.front(); }
   int64_t countSides() const;
-  /// Consumers that have queries, weights and scratch of their own.
-  int64_t countOwners() const { return countSides() * consumers; }
+  /// Consumers that have queries of their own. Of a latent's codes they share them.
+  int64_t countOwners() const { return countSides() * (hasCodes() ? 1 : consumers); }
+  /// Whether two consumers that take turns each store a half of an item's output.
+  bool sharesOutputs() const { return hasCodes(); }
+  /// Tiles of weights of a consumer: of a latent's codes with scales of rows one for each group.
+  int64_t countWeights() const;
   mlir::scf::ForOp getLoop() const {
     return mlir::cast<mlir::scf::ForOp>(keys.front()->getParentOp());
   }
@@ -87,26 +94,17 @@ std::optional<Program> matchProgram(mlir::tile::KernelOp kernel, std::string &wh
 /// The fragment, or the vector with an element per column, of a tile.
 mlir::Type convertType(mlir::Type type);
 
-/// What one of the two consumers of codes has: a half of the latent's columns.
-struct Half {
-  mlir::Value codes;   // ring of panels
-  mlir::Value values;  // what they become
-  mlir::Value weights; // an operand of its own
-  mlir::Value scratch;
-  mlir::Value parked; // ring: its share of the scores, for the other
-};
-
 /// What the kernel's entry provides to the roles.
 struct Entry {
   mlir::Value keyRing, queryRing;
-  mlir::SmallVector<Half, 2> halves;     // of codes
-  mlir::Value ropeRing;                  // with codes; null without RoPE
   mlir::SmallVector<PagedTiles> keyMaps; // with TMA
   mlir::SmallVector<QueryRows> queryMaps;
-  /// Rings by which consumers that take blocks in turns give their states to the first.
+  /// Rings by which consumers that take blocks in turns give their states away; null: it does not.
   llvm::SmallVector<mlir::Value, 2> states;
   /// Shared tiles of computed operands, and scratch of reductions.
   llvm::DenseMap<mlir::Value, mlir::Value> operands;
+  /// Those of weights, by groups of columns.
+  llvm::SmallVector<mlir::Value> weights;
   llvm::DenseMap<mlir::Operation *, mlir::Value> scratch;
 };
 
@@ -136,11 +134,9 @@ struct LoopState {
 /// Of the key loop; nothing where it carries something else.
 std::optional<LoopState> findLoopState(mlir::scf::ForOp loop);
 
-/// A ring for each consumer that takes turns but the first.
+/// A ring for each consumer that takes turns, but for the first where that one stores all.
 void createStates(mlir::ImplicitLocOpBuilder &b, const Program &program, Entry &entry);
 
-/// What a consumer of codes takes of the kernel's entry.
-void createHalves(mlir::ImplicitLocOpBuilder &b, const Program &program, Entry &entry);
 mlir::Value createRing(mlir::ImplicitLocOpBuilder &b, llvm::StringRef label, int64_t stages,
                        int64_t parts, llvm::ArrayRef<mlir::sm90::SmemType> tiles, int32_t fullCount,
                        int32_t emptyCount);
@@ -160,9 +156,9 @@ void emitTurnConsumer(mlir::ImplicitLocOpBuilder &b, const Program &program, con
 /// Of heads' codes, that one or the only one.
 void emitHeadConsumer(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
                       const LazyCloner &cloner, unsigned which);
-/// Of the half `side`, 0 or 1.
+/// Of a latent's codes, that one.
 void emitCodeConsumer(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
-                      const LazyCloner &cloner, unsigned side);
+                      const LazyCloner &cloner, unsigned which);
 
 } // namespace mlac::stream
 

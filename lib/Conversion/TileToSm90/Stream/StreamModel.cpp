@@ -37,35 +37,44 @@ int64_t stream::Tiles::stageBytes() const {
   return stagePanels * kBlockKeys * sm90::kPanelRowBytes;
 }
 
-/// Row vectors are aligned like tiles. Of codes beside them values, and for each of the two
-/// consumers weights, scores for the other one and row vectors.
+int64_t stream::Tiles::stateStages() const {
+  // Beside codes there is no more room, and both consumers give.
+  constexpr int64_t kStateBytes = 2 * kBlockKeys * sm90::kPanelRowBytes;
+  int64_t tileBytes = kBlockKeys * rows * static_cast<int64_t>(sizeof(float));
+  // Of an output also a reference and a sum.
+  return hasCodes ? 1 : std::clamp<int64_t>(kStateBytes / tileBytes, 1, outputPanels + 2);
+}
+
+/// Row vectors are aligned like tiles.
 int64_t stream::Tiles::fixedBytesBeside(int64_t queryStages) const {
+  constexpr int64_t kSmallBytes = 2 * sm90::kSwizzleAtomBytes;
   int64_t queries = queryStages * queryPanels * rows * sm90::kPanelRowBytes;
-  if (!hasCodes) {
-    constexpr int64_t kSmallBytes = 2 * sm90::kSwizzleAtomBytes;
-    // Of an output also a reference and a sum.
-    int64_t states = countStateStages(rows, outputPanels + 2) * kBlockKeys * rows *
-                     static_cast<int64_t>(sizeof(float));
-    return sides * consumers * (queries + rows * sm90::kPanelRowBytes + kSmallBytes) +
-           (consumers - 1) * states;
-  }
-  int64_t weights = rows * sm90::kPanelRowBytes,
-          scores = kBlockKeys * rows * static_cast<int64_t>(sizeof(float)),
-          vectors = sm90::kWarpgroupWarps * rows * static_cast<int64_t>(sizeof(float));
-  constexpr int64_t kBarrierBytes = sm90::kSwizzleAtomBytes;
-  return queries + outputPanels * kBlockKeys * sm90::kPanelRowBytes +
-         2 * (weights + scores + vectors) + kBarrierBytes;
+  int64_t states = stateStages() * kBlockKeys * rows * static_cast<int64_t>(sizeof(float));
+  return sides * ((hasCodes ? 1 : consumers) * queries +
+                  consumers * (weightTiles * rows * sm90::kPanelRowBytes + kSmallBytes)) +
+         (hasCodes ? consumers : consumers - 1) * states;
 }
 
 int64_t stream::Tiles::queryStages(int64_t sharedBytes) const {
-  bool leavesRoom = fixedBytesBeside(kQueryStages) + 2 * stageBytes() <= sharedBytes;
-  return hasCodes && !leavesRoom ? 1 : kQueryStages;
+  // A block that each consumer reads and one that arrives for it.
+  constexpr int64_t kEnough = 2 * kCodeConsumers;
+  auto count = [&](int64_t items) {
+    return std::min(mostStagesBeside(items, sharedBytes), kEnough);
+  };
+  return hasCodes && count(kQueryStages) < count(1) ? 1 : kQueryStages;
 }
 
 int64_t stream::Tiles::heldRegisters() const {
-  int64_t output = outputPanels * sm90::kPanelColumns * rows / (hasCodes ? 2 : 1);
+  int64_t output = outputPanels * sm90::kPanelColumns * rows;
   int64_t scores = std::max<int64_t>(0, rows - sm90::kTileRows / 2) * kBlockKeys;
   return (output + scores) / sm90::kWarpgroupThreads;
+}
+
+int64_t stream::Tiles::tileRegisters() const {
+  // Of this block and the next; each row is with the four threads of a quad.
+  constexpr int64_t kScaleRegisters = 2 * kBlockKeys * sm90::kQuadLanes / sm90::kWarpgroupThreads;
+  int64_t groups = weightTiles > 1 ? weightTiles : 0;
+  return countTileRegisters(rows, outputPanels) + groups * kScaleRegisters;
 }
 
 bool stream::Tiles::needsAllRegisters(bool areCodes) const {
@@ -118,57 +127,73 @@ public:
 private:
   void count();
   void countCodes();
+  std::optional<int64_t> chooseStages(const stream::Tiles &tiles);
 };
 } // namespace
 
-/// Two consumers, each with half of the latent's columns, one step after the other: turn codes into
-/// keys under the product, meet for the scores, softmax, product with the values.
+/// As asked for, or the usual number; nothing where it does not fit.
+std::optional<int64_t> Planner::chooseStages(const stream::Tiles &tiles) {
+  int64_t stageBytes = tiles.stageBytes(), most = tiles.mostStages(target.sharedBytes);
+  int64_t usual = tiles.usualStages(target);
+  int64_t stages = request.get(stream::kStages).value_or(std::clamp<int64_t>(most, 2, usual));
+  cost.parameters.set(stream::kStages, stages);
+  cost.sharedBytes = tiles.fixedBytes(target.sharedBytes) + stages * stageBytes;
+  if (stages < 2)
+    refuse("stages: " + Twine(stages) + ", one is read while another is loaded");
+  else if (stages > most)
+    refuse("stages: " + Twine(stages) + " take " + Twine(cost.sharedBytes) +
+           " bytes of shared memory, a CTA has " + Twine(target.sharedBytes));
+  else if (stages % tiles.consumers != 0)
+    refuse("stages: " + Twine(stages) + " are no multiple of the " + Twine(tiles.consumers) +
+           " consumers that take turns");
+  else
+    return stages;
+  return std::nullopt;
+}
+
+/// Two consumers in turns: turn codes into keys under the product, softmax, turn them into values
+/// under the other product.
 void Planner::countCodes() {
-  constexpr int64_t kHalves = 2 * sm90::kCodePanelColumns;
-  if (problem.kvLoraRank % kHalves != 0)
+  if (problem.kvLoraRank % sm90::kCodePanelColumns != 0)
     return (void)refuse("codes of " + Twine(problem.kvLoraRank) +
-                        " columns do not split into two halves of whole panels of " +
-                        Twine(sm90::kCodePanelColumns));
+                        " columns are not of whole panels of " + Twine(sm90::kCodePanelColumns));
   if (problem.ropeDim > sm90::kPanelColumns)
     return (void)refuse("RoPE keys of " + Twine(problem.ropeDim) +
                         " columns, more than a panel's " + Twine(sm90::kPanelColumns));
   int64_t rows = countStreamRows(problem), latent = countPanels(problem.kvLoraRank);
-  int64_t rope = problem.ropeDim ? 1 : 0;
-  const stream::Tiles tiles{rows, latent + rope,
-                            problem.kvLoraRank / sm90::kCodePanelColumns + rope, latent,
-                            /*hasCodes=*/true};
+  int64_t rope = problem.ropeDim ? 1 : 0, groups = problem.kvLoraRank / sm90::kCodePanelColumns;
+  stream::Tiles tiles{rows, latent + rope, groups + rope, latent, /*hasCodes=*/true};
+  tiles.consumers = stream::kCodeConsumers;
+  tiles.weightTiles = problem.hasRopeCodes ? 1 : groups;
   if (tiles.heldRegisters() > target.tuning.streamOutputRegisters)
     return (void)refuse("an output of " + Twine(tiles.heldRegisters()) +
                         " registers per thread, it has " +
                         Twine(target.tuning.streamOutputRegisters));
+  int64_t held = tiles.tileRegisters();
+  if (int64_t room = stream::countCodeRegisters(problem.boxesPerPanel() != 0); held > room)
+    return (void)refuse("an output with sums, scores, their mask and scales of " + Twine(held) +
+                        " registers per thread, it has " + Twine(room));
   if (request.get(stream::kPartColumns))
     return (void)refuse("parts of codes are panels: it has no part-columns");
-  int64_t stageBytes = tiles.stageBytes(), most = tiles.mostStages(target.sharedBytes);
-  int64_t stages = request.get(stream::kStages)
-                       .value_or(std::clamp<int64_t>(most, 1, target.tuning.streamStages));
-  cost.parameters.set(stream::kStages, stages);
-  cost.sharedBytes = tiles.fixedBytes(target.sharedBytes) + stages * stageBytes;
-  if (stages > most || stages < 1)
-    return (void)refuse("stages: " + Twine(stages) + " take " + Twine(cost.sharedBytes) +
-                        " bytes of shared memory, a CTA has " + Twine(target.sharedBytes));
-  // Keys come from registers, queries are read for every 64 of them.
-  double scores = std::max((latent + rope) * rows * sm90::kPanelRowBytes / sm.sharedBytesPerClock,
+  tiles.blockBytes = tiles.stageBytes();
+  std::optional<int64_t> stages = chooseStages(tiles);
+  if (!stages)
+    return;
+  // Both operands come from registers, queries and weights are read for every 64 columns of codes.
+  double rowBytes = rows * sm90::kPanelRowBytes;
+  double scores = std::max((latent + rope) * rowBytes / sm.sharedBytesPerClock,
                            productCycles(kBlockKeys, rows, problem.scoreWidth()));
-  double values =
-      std::max(latent * (kPanelBytes + rows * sm90::kPanelRowBytes) / sm.sharedBytesPerClock,
-               productCycles(problem.kvLoraRank, rows, kBlockKeys));
+  double values = std::max(latent * rowBytes / sm.sharedBytesPerClock,
+                           productCycles(problem.kvLoraRank, rows, kBlockKeys));
   cost.tensorCycles = productCycles(kBlockKeys, rows, problem.scoreWidth()) +
                       productCycles(problem.kvLoraRank, rows, kBlockKeys);
-  // Codes in, operands out and back, and the scores' exchange.
-  double moved = 2 * stageBytes + latent * kPanelBytes +
-                 4 * kBlockKeys * rows * static_cast<double>(sizeof(float));
-  cost.sharedCycles = scores + values + moved / sm.sharedBytesPerClock;
-  double softmax =
-      (sm.exponentialCycles + sm.packCycles) * rows / sm90::kTileRows + 3 * sm.handoverCycles;
-  double transform = latent / 2.0 * sm.transformPanelCycles * kKeysInRegisters;
-  double chain = transform + scores / 2 + softmax + values + 2 * sm.handoverCycles;
+  // Codes in, and out twice.
+  cost.sharedCycles = scores + values + 3 * tiles.stageBytes() / sm.sharedBytesPerClock;
+  double transform = 2 * latent * sm.transformPanelCycles * kKeysInRegisters;
+  double chain = transform + scores + countSoftmax(rows, sm) + values + 2 * sm.handoverCycles;
   double load = sm.loadLatencyCycles + cost.loadCycles;
-  cost.recurrenceCycles = std::max(chain, (load + transform) / stages);
+  cost.recurrenceCycles =
+      std::max(chain / static_cast<double>(tiles.consumers), (load + chain) / *stages);
   cost.itemCycles = itemCycles(chain, rows * problem.scoreWidth() * problem.elementBytes, rows);
 }
 
@@ -212,24 +237,15 @@ void Planner::count() {
       areHeadsCodes && held > stream::kMostTileRegisters)
     return (void)refuse("an output of codes with sums, scores and their mask of " + Twine(held) +
                         " registers per thread, it has " + Twine(stream::kMostTileRegisters));
-  int64_t stageBytes = tiles.stageBytes(), most = tiles.mostStages(target.sharedBytes);
+  int64_t stageBytes = tiles.stageBytes();
   tiles.blockBytes = problem.keyWidth ? kBlockKeys * (problem.keyWidth + problem.kvLoraRank) *
                                             (areHeadsCodes ? 1 : problem.elementBytes)
                                       : tiles.stageBytes();
-  int64_t usual = tiles.usualStages(target);
-  int64_t stages = request.get(stream::kStages).value_or(std::clamp<int64_t>(most, 2, usual));
-  cost.parameters.set(stream::kStages, stages);
   if (std::optional<int64_t> columns = request.get(stream::kPartColumns))
     cost.parameters.set(stream::kPartColumns, *columns);
-  cost.sharedBytes = tiles.fixedBytes(target.sharedBytes) + stages * stageBytes;
-  if (stages < 2)
-    return (void)refuse("stages: " + Twine(stages) + ", one is read while another is loaded");
-  if (stages > most)
-    return (void)refuse("stages: " + Twine(stages) + " take " + Twine(cost.sharedBytes) +
-                        " bytes of shared memory, a CTA has " + Twine(target.sharedBytes));
-  if (stages % tiles.consumers != 0)
-    return (void)refuse("stages: " + Twine(stages) + " are no multiple of the " +
-                        Twine(tiles.consumers) + " consumers that take turns");
+  std::optional<int64_t> stages = chooseStages(tiles);
+  if (!stages)
+    return;
   double scores = countProducts(sides * keys, rows, areHeadsCodes, sm);
   double values = countProducts(sides * latent, rows, areHeadsCodes, sm);
   double width = problem.scoreWidth();
@@ -252,7 +268,7 @@ void Planner::count() {
   double load = sm.loadLatencyCycles + std::max(cost.loadCycles, boxes * sm.copyIssueCycles);
   // Of consumers that take turns each has its own chain.
   cost.recurrenceCycles =
-      std::max(chain / static_cast<double>(tiles.consumers), (load + held) / stages);
+      std::max(chain / static_cast<double>(tiles.consumers), (load + held) / *stages);
   cost.itemCycles = itemCycles(chain, sides * rows * width * problem.elementBytes, rows);
 }
 
@@ -264,8 +280,7 @@ static ScheduleCost plan(const AttentionProblem &problem, const TargetDescriptio
 /// Every depth, and the widths of its keys' parts.
 static void search(PagedSearch &search, const ScheduleRequest &request) {
   constexpr int64_t kPartColumns[] = {64, 128, 256, 512};
-  for (int64_t stages = search.problem.hasCodes() ? 1 : 2;
-       stages <= search.target.tuning.streamStages; ++stages)
+  for (int64_t stages = 2; stages <= search.target.tuning.streamStages; ++stages)
     for (int64_t columns : kPartColumns) {
       if (search.problem.hasCodes() && columns != kPartColumns[0])
         break; // it has no such parts

@@ -40,11 +40,13 @@ inline constexpr int64_t kLaunchRegisters = 120;
 /// What tiles may take of the one consumer's 255 (ptxas 13.0: 252 in all for 192, 276 bytes spilled
 /// for 224).
 inline constexpr int64_t kMostTileRegisters = 192;
-/// Fragments that one consumer has ready for another, of all `tiles` of its state.
-constexpr int64_t countStateStages(int64_t rows, int64_t tiles) {
-  constexpr int64_t kStateBytes = 2 * kBlockKeys * mlir::sm90::kPanelRowBytes;
-  return std::clamp<int64_t>(kStateBytes / (kBlockKeys * rows * int64_t(sizeof(float))), 1, tiles);
+/// What tiles of a consumer of a latent's codes may take. Threads that copy rows need registers,
+/// too.
+constexpr int64_t countCodeRegisters(bool usesTma) {
+  return usesTma ? kMostTileRegisters : kTurnRegisters;
 }
+/// Consumers of codes of a latent.
+inline constexpr int64_t kCodeConsumers = 2;
 
 /// What a kernel's tiles take of shared memory and of registers: the model asks before there is a
 /// kernel, the builder of the one that it has.
@@ -52,12 +54,14 @@ struct Tiles {
   int64_t rows; // N
   /// Of 64 columns: of a query, of what is copied of a key and its value, of the output.
   int64_t queryPanels, stagePanels, outputPanels;
-  /// Keys are codes, of which two consumers make values: panels of a stage are of codes.
+  /// Keys are codes of a latent: panels of a stage are of codes, and consumers share queries.
   bool hasCodes = false;
   /// Tiles of queries, of so many rows each, that share the keys, a consumer each.
   int64_t sides = 1;
   /// That take blocks in turns, each with queries, weights and row vectors of its own.
   int64_t consumers = 1;
+  /// Tiles of weights of each consumer.
+  int64_t weightTiles = 1;
   /// That copies of a block's keys and values bring.
   int64_t blockBytes = 1;
 
@@ -70,8 +74,11 @@ struct Tiles {
   /// Of consumers that take turns each has stages of its own: one that came to another's stage only
   /// every second time could not tell a barrier's phase from the one before the last.
   int64_t mostStages(int64_t sharedBytes) const {
-    return (sharedBytes - fixedBytes(sharedBytes)) / stageBytes() / consumers * consumers;
+    return mostStagesBeside(queryStages(sharedBytes), sharedBytes);
   }
+  /// Fragments that one consumer has ready for another, of all tiles of its state: as far as there
+  /// is room, so that nobody waits.
+  int64_t stateStages() const;
   /// Whether consumers that take turns need all registers of the multiprocessor.
   bool needsAllRegisters(bool areCodes) const;
   /// Stages where nobody asks for a number, if they fit: as many bytes in flight whatever part of a
@@ -80,14 +87,19 @@ struct Tiles {
   int64_t usualStages(const TargetDescription &target) const {
     return target.tuning.streamStages * (stageBytes() / blockBytes);
   }
-  /// Items whose queries have room. With codes the next item's wait where they would leave one
-  /// block of codes alone.
+  /// Items whose queries have room. With codes the next item's wait where they would leave room for
+  /// fewer blocks.
   int64_t queryStages(int64_t sharedBytes) const;
+  /// Of a thread of a consumer of codes: tiles of rows, and scales of two blocks' groups.
+  int64_t tileRegisters() const;
   /// Of a thread, that hold the output, and scores where there are more than of half a tile.
   int64_t heldRegisters() const;
 
 private:
   int64_t fixedBytesBeside(int64_t queryStages) const;
+  int64_t mostStagesBeside(int64_t queryStages, int64_t sharedBytes) const {
+    return (sharedBytes - fixedBytesBeside(queryStages)) / stageBytes() / consumers * consumers;
+  }
 };
 
 /// Cycles from a block's arrival to the end of its products, of heads with values of their own.

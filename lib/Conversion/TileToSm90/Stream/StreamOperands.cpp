@@ -139,8 +139,8 @@ std::string stream::findOperands(Program &program) {
       return why;
   if (program.hasRope() && program.scales[1] && !getOneScale(program, 1))
     return "RoPE keys that are codes with scales of rows";
-  if (program.getWidth(0) % (2 * sm90::kCodePanelColumns) != 0 ||
+  if (program.getWidth(0) % sm90::kCodePanelColumns != 0 ||
       (program.hasRope() && program.getWidth(1) > sm90::kPanelColumns))
-    return "codes that do not split into two halves of whole panels and a panel of RoPE keys";
+    return "codes that are not whole panels and a panel of RoPE keys";
   return "";
 }

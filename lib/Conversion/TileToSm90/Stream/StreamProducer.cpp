@@ -35,7 +35,6 @@ private:
   void emitSides();
   void loadQueries();
   void loadKeys();
-  void loadCodes();
   /// Where blocks lie, by the terms; empty where threads copy rows.
   SmallVector<PagedTiles::Block> findBlocks();
   void copyBlock(ArrayRef<PagedTiles::Block> blocks, bool isAgain);
@@ -54,7 +53,7 @@ void Producer::emit(Operation *op) {
   if (op == program.queries.back())
     return loadQueries();
   if (op == program.keys.back())
-    return program.hasCodes() ? loadCodes() : loadKeys();
+    return loadKeys();
   if (auto loop = dyn_cast<scf::ForOp>(op); loop && program.hasLoads(op))
     return emitFor(loop);
   if (auto branch = dyn_cast<scf::IfOp>(op); branch && program.hasLoads(op))
@@ -174,34 +173,6 @@ void Producer::loadKeys() {
     freshStages = arith::SelectOp::create(b, isAgain, zero, left);
   }
   keyStage = next(keyStage, entry.keyRing);
-}
-
-/// Panels in the order in which the two consumers take them, which are free one by one.
-void Producer::loadCodes() {
-  SmallVector<PagedTiles::Block> blocks = findBlocks();
-  auto fill = [&](unsigned term, int64_t column, Value ring, Value stage) {
-    Value target = getTile(ring, stage, 0);
-    sm90::AcquireOp::create(b, ring, stage);
-    if (!program.usesTma) {
-      copyKeyRows(b, cloner, program.keys[term], column, target);
-      sm90::CopyPublishOp::create(b, ring, stage, /*part=*/0);
-      return;
-    }
-    const PagedTiles &map = entry.keyMaps[term];
-    sm90::ExpectOp::create(b, ring, stage, /*part=*/0,
-                           static_cast<int32_t>(map.countBytes(target)));
-    map.copy(b, b.getLoc(), blocks[term], column, target, ring, stage, /*part=*/0);
-  };
-  int64_t half = program.getWidth(0) / 2;
-  for (int64_t column = 0; column < half; column += sm90::kCodePanelColumns) {
-    for (auto [side, made] : llvm::enumerate(entry.halves))
-      fill(0, static_cast<int64_t>(side) * half + column, made.codes, keyStage);
-    keyStage = next(keyStage, entry.halves.front().codes);
-  }
-  if (!program.hasRope())
-    return;
-  fill(1, 0, entry.ropeRing, ropeStage);
-  ropeStage = next(ropeStage, entry.ropeRing);
 }
 
 /// Pages that TMA cannot copy.

@@ -17,8 +17,6 @@ using namespace mlac::stream;
 void Role::run() {
   Value start = sm90::StageStartOp::create(b);
   keyStage = queryStage = start;
-  if (entry.ropeRing)
-    ropeStage = start;
   begin();
   tile::KernelOp kernel = program.kernel;
   emitBlock(kernel.getBody().front());
@@ -53,11 +51,8 @@ void Role::mapKept(ValueRange olds, ValueRange news) {
 
 SmallVector<Value *> Role::getStages(Operation *op) {
   SmallVector<Value *> stages;
-  if (op->isProperAncestor(program.keys.front())) {
+  if (op->isProperAncestor(program.keys.front()))
     stages.push_back(&keyStage);
-    if (ropeStage)
-      stages.push_back(&ropeStage);
-  }
   if (op->isProperAncestor(program.queries.front()))
     stages.push_back(&queryStage);
   return stages;

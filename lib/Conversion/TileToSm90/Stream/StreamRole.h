@@ -99,7 +99,6 @@ protected:
   LazyCloner cloner;
   TypeConversion convert; // of tiles
   mlir::Value keyStage, queryStage;
-  mlir::Value ropeStage; // where RoPE keys have a ring of their own
   /// Ops that were emitted ahead of their turn.
   llvm::DenseSet<mlir::Operation *> done;
 };

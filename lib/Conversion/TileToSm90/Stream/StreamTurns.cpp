@@ -69,16 +69,17 @@ std::optional<LoopState> stream::findLoopState(scf::ForOp loop) {
   return state;
 }
 
-/// A stage for each tile of a state, as far as there is room, so that nobody waits.
 void stream::createStates(ImplicitLocOpBuilder &b, const Program &program, Entry &entry) {
   int64_t share = sm90::kTileRows / sm90::kWarpgroupWarps * program.rows;
   auto tile = sm90::SmemType::get(b.getContext(), {sm90::kWarpgroupWarps, share}, b.getF32Type(),
                                   sm90::SmemLayout::Linear);
-  int64_t tiles = 1 + findLoopState(program.getLoop())->countTiles();
-  int64_t stages = countStateStages(program.rows, tiles);
-  for (int64_t which = 1; which < program.consumers; ++which)
-    entry.states.push_back(createRing(b, ("state " + Twine(which)).str(), stages, /*parts=*/1,
-                                      {tile}, sm90::kWarpgroupWarps, sm90::kWarpgroupWarps));
+  for (int64_t which = 0; which < program.consumers; ++which) {
+    bool gives = which > 0 || program.sharesOutputs();
+    entry.states.push_back(gives ? createRing(b, ("state " + Twine(which)).str(),
+                                              program.stateStages, /*parts=*/1, {tile},
+                                              sm90::kWarpgroupWarps, sm90::kWarpgroupWarps)
+                                 : Value());
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -99,17 +100,45 @@ SmallVector<Value *> TurnConsumer::getStages(Operation *op) {
     return stages;
   if (program.consumers > 1)
     stages.push_back(&turnsLeft);
-  for (auto [index, stage] : llvm::enumerate(stateStages))
-    if (which == 0 || which == index + 1)
+  for (auto [giver, stage] : llvm::enumerate(stateStages))
+    if (entry.states[giver] && (which == 0 || which == giver || program.sharesOutputs()))
       stages.push_back(&stage);
   return stages;
 }
 
-/// What follows the loop is the first one's.
+/// What follows the loop is the first one's, or everyone's whose outputs it stores.
 void TurnConsumer::emit(Operation *op) {
-  bool isFirsts = op->getBlock() == loop->getBlock() && loop->isBeforeInBlock(op);
-  if (which == 0 || !isFirsts)
+  bool isBehind = op->getBlock() == loop->getBlock() && loop->isBeforeInBlock(op);
+  if (which != 0 && isBehind && !program.sharesOutputs())
+    return;
+  auto store = dyn_cast<tile::StoreOp>(op);
+  if (!store || stores(store))
     Consumer::emit(op);
+}
+
+/// The half of the outputs that this consumer stores.
+bool TurnConsumer::owns(unsigned index) const {
+  auto found = llvm::find(state.outputs, index);
+  auto position = static_cast<size_t>(found - state.outputs.begin());
+  return position * program.consumers / state.outputs.size() == which;
+}
+
+/// Row vectors are the first one's to store.
+bool TurnConsumer::stores(tile::StoreOp store) const {
+  if (!program.sharesOutputs())
+    return true;
+  SmallVector<Value> sources = {store.getValue()};
+  while (!sources.empty()) {
+    Value source = sources.pop_back_val();
+    if (source.getDefiningOp() == loop) {
+      auto index = cast<OpResult>(source).getResultNumber();
+      if (llvm::is_contained(state.outputs, index))
+        return owns(index);
+    } else if (Operation *op = source.getDefiningOp()) {
+      llvm::append_range(sources, op->getOperands());
+    }
+  }
+  return which == 0;
 }
 
 void TurnConsumer::releaseKeys() {
@@ -123,9 +152,15 @@ Role::Range TurnConsumer::getRange(scf::ForOp op) {
   if (op != loop || program.consumers == 1)
     return range;
   Value before = arith::MulIOp::create(b, turnsLeft, range.step);
+  return {arith::AddIOp::create(b, range.first, before), range.end, getTurnStep()};
+}
+
+Value TurnConsumer::getTurnStep() {
+  Value step = cloner.get(loop.getStep());
+  if (program.consumers == 1)
+    return step;
   Value all = arith::ConstantIndexOp::create(b, program.consumers);
-  return {arith::AddIOp::create(b, range.first, before), range.end,
-          arith::MulIOp::create(b, range.step, all)};
+  return arith::MulIOp::create(b, step, all);
 }
 
 /// Only the first goes on from what there is.
@@ -160,56 +195,92 @@ void TurnConsumer::emitFor(scf::ForOp op) {
     return;
   if (program.consumers > 1)
     passTurn(op);
-  if (which != 0)
+  if (program.sharesOutputs())
+    exchangeStates();
+  else if (which != 0)
     return giveState();
-  for (unsigned other = 1; other < program.consumers; ++other)
-    takeState(other);
+  else
+    for (unsigned other = 1; other < program.consumers; ++other)
+      takeState(other);
   finishOutputs();
 }
 
-void TurnConsumer::giveState() {
-  Value ring = entry.states[which - 1], &stage = stateStages[which - 1];
-  auto give = [&](Value tile) {
-    sm90::AcquireOp::create(b, ring, stage);
-    sm90::ParkOp::create(b, tile, getTile(ring, stage, 0));
-    sm90::PublishOp::create(b, ring, stage, /*part=*/0);
-    stage = next(stage, ring);
-  };
+void TurnConsumer::give(unsigned giver, Value tile) {
+  Value ring = entry.states[giver], &stage = stateStages[giver];
+  sm90::AcquireOp::create(b, ring, stage);
+  sm90::ParkOp::create(b, tile, getTile(ring, stage, 0));
+  sm90::PublishOp::create(b, ring, stage, /*part=*/0);
+  stage = next(stage, ring);
+}
+
+Value TurnConsumer::take(unsigned giver) {
+  Value ring = entry.states[giver], &stage = stateStages[giver];
   Type type = getFragmentType(program.rows, b.getF32Type());
-  give(sm90::BroadcastOp::create(b, type, cloner.get(loop.getResult(state.reference))));
+  sm90::AwaitOp::create(b, ring, stage, /*part=*/0);
+  Value tile = sm90::UnparkOp::create(b, type, getTile(ring, stage, 0));
+  sm90::ReleaseOp::create(b, ring, stage);
+  stage = next(stage, ring);
+  return tile;
+}
+
+/// As a tile, all of whose rows are the same: who takes it makes a vector of them.
+void TurnConsumer::giveReference() {
+  Type type = getFragmentType(program.rows, b.getF32Type());
+  give(which, sm90::BroadcastOp::create(b, type, cloner.get(loop.getResult(state.reference))));
+}
+
+void TurnConsumer::giveState() {
+  giveReference();
   for (ArrayRef<unsigned> indices : {ArrayRef(state.sums), ArrayRef(state.outputs)})
     for (unsigned index : indices)
-      give(cloner.get(loop.getResult(index)));
+      give(which, cloner.get(loop.getResult(index)));
 }
 
 /// Both states to the larger reference.
-void TurnConsumer::takeState(unsigned other) {
-  Value ring = entry.states[other - 1], &stage = stateStages[other - 1];
+void TurnConsumer::combineReferences(unsigned other) {
   Type type = getFragmentType(program.rows, b.getF32Type());
-  auto take = [&]() -> Value {
-    sm90::AwaitOp::create(b, ring, stage, /*part=*/0);
-    Value tile = sm90::UnparkOp::create(b, type, getTile(ring, stage, 0));
-    sm90::ReleaseOp::create(b, ring, stage);
-    stage = next(stage, ring);
-    return tile;
-  };
   Value ownReference = loop.getResult(state.reference), own = cloner.get(ownReference);
-  // All rows are the same: this makes a vector of them.
   tile::ReduceOp maximum = *loop.getBody()->getOps<tile::ReduceOp>().begin();
-  Value given = reduce(sm90::ReduceKind::Max, own.getType(), take(), entry.scratch.lookup(maximum));
+  Value given =
+      reduce(sm90::ReduceKind::Max, own.getType(), take(other), entry.scratch.lookup(maximum));
   Value common = arith::MaximumFOp::create(b, own, given);
   auto getFactor = [&](Value reference) -> Value {
     Value factor = math::Exp2Op::create(b, arith::SubFOp::create(b, reference, common));
     return sm90::BroadcastOp::create(b, type, factor);
   };
-  Value ofOwn = getFactor(own), ofGiven = getFactor(given);
-  for (ArrayRef<unsigned> indices : {ArrayRef(state.sums), ArrayRef(state.outputs)})
-    for (unsigned index : indices) {
-      Value before = loop.getResult(index);
-      Value mine = arith::MulFOp::create(b, cloner.get(before), ofOwn);
-      cloner.map(before, arith::AddFOp::create(b, mine, arith::MulFOp::create(b, take(), ofGiven)));
-    }
+  ownFactor = getFactor(own);
+  givenFactor = getFactor(given);
   cloner.map(ownReference, common);
+}
+
+void TurnConsumer::combine(unsigned index, unsigned other) {
+  Value before = loop.getResult(index);
+  Value mine = arith::MulFOp::create(b, cloner.get(before), ownFactor);
+  Value given = arith::MulFOp::create(b, take(other), givenFactor);
+  cloner.map(before, arith::AddFOp::create(b, mine, given));
+}
+
+void TurnConsumer::takeState(unsigned other) {
+  combineReferences(other);
+  for (ArrayRef<unsigned> indices : {ArrayRef(state.sums), ArrayRef(state.outputs)})
+    for (unsigned index : indices)
+      combine(index, other);
+}
+
+/// Of two consumers, tile by tile: each gives what the other stores.
+void TurnConsumer::exchangeStates() {
+  const unsigned other = 1 - which;
+  giveReference();
+  combineReferences(other);
+  for (unsigned index : state.sums) {
+    give(which, cloner.get(loop.getResult(index)));
+    combine(index, other);
+  }
+  size_t half = state.outputs.size() / 2;
+  for (size_t i = 0; i < half; ++i) {
+    give(which, cloner.get(loop.getResult(state.outputs[other * half + i])));
+    combine(state.outputs[which * half + i], other);
+  }
 }
 
 void stream::emitTurnConsumer(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,

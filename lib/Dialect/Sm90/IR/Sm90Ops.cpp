@@ -188,8 +188,8 @@ LogicalResult SliceOp::verify() {
   SmemType result = getResult().getType();
   if (source.getLayout() != SmemLayout::Swizzle128 || result.getLayout() != source.getLayout() ||
       result.getRows() != source.getRows() ||
-      result.getElementType() != source.getElementType()) // (C1)
-    return emitOpError("expected swizzle128 tiles of the same rows and element type, got ")
+      result.getPanelColumns() != source.getPanelColumns()) // (C1)
+    return emitOpError("expected swizzle128 tiles of the same rows and width of elements, got ")
            << source << " and " << result;
   int64_t column = getColumn(), panel = source.getPanelColumns();
   if (column % panel != 0) // (C2)

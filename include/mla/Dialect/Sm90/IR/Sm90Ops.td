@@ -139,7 +139,10 @@ def Sm90_SliceOp : Sm90_Op<"slice", [Pure]> {
     `column / 64` on: its address is `source + column / 64 · panel bytes`.
     `V = K[:, 0:512]` of a cache row is such a slice.
 
-    (C1) both tiles are swizzle128 with the same rows and element type.
+    The result may be of another type of the same width: `sm90.order_runs` leaves f16 where bf16 was,
+    and a role that did not make it takes it so.
+
+    (C1) both tiles are swizzle128 with the same rows and width of elements.
     (C2) `column` is a multiple of 64 and `column + C(result) ≤ C(source)`.
   }];
   let arguments = (ins Sm90_Smem:$source,
