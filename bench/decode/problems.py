@@ -189,7 +189,12 @@ SPEED_ROWS = (
 CODE_ROWS = tuple(
     Row(heads, equal(batch, kv), 1, "plain", target, format=form)
     for form in formats.ROW_BYTES for batch, kv in ((64, 4096), (16, 8192), (128, 1024))
-    for heads, target in ((128, 1.0), (64, 0.85), (16, 0.65)))
+    for heads, target in ((128, 1.0), (64, 0.85), (16, 0.65))) + tuple(
+    # Nobody tuned for these.
+    Row(heads, equal(batch, kv), 1, "plain", 1.0, format=form)
+    for form in formats.ROW_BYTES
+    for heads, batch, kv in ((32, 64, 4096), (24, 64, 4096), (8, 64, 4096), (32, 1, 16384),
+                             (16, 1, 16384), (24, 7, 3000), (16, 200, 700)))
 
 
 def skewed(count, long, others, short, place):
