@@ -105,7 +105,7 @@ SmallVector<Value *> CodeConsumer::getStages(Operation *op) {
   return stages;
 }
 
-/// Where the consumers have each made a half of the queries: a named barrier.
+/// Where the consumers meet when each has made a half of the queries: a named barrier.
 static constexpr int32_t kQueriesMeeting = 8;
 
 /// The latent's queries in the codes' order and with what operands lack of what codes stand for,
