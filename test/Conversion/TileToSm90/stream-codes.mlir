@@ -2,6 +2,21 @@
 // in registers, of f16, once for the scores, in runs of four columns, and once, transposed, for the values.
 // RUN: mla-opt %s --mla-lower-to-tile=target=sm90 --tile-plan-schedules --tile-swap-operands --convert-tile-to-sm90 2>/dev/null | FileCheck %s
 // RUN: sed 's/fp8_ds_mla/mla_fp8_tensor/' %s | mla-opt --mla-lower-to-tile=target=sm90 --tile-plan-schedules --tile-swap-operands --convert-tile-to-sm90 2>/dev/null | FileCheck %s --check-prefix=ONE
+// RUN: sed 's/fp8_ds_mla/mla_fp8_tensor/; s/?x16x/?x32x/g; s/page_size = 64/page_size = 16/' %s | mla-opt --mla-lower-to-tile=target=sm90 --tile-plan-schedules --tile-swap-operands --convert-tile-to-sm90 2>/dev/null | FileCheck %s --check-prefix=TIGHT
+// RUN: sed 's/?x16x/?x32x/g' %s | mla-opt --mla-lower-to-tile=target=sm90 --tile-plan-schedules 2>&1 >/dev/null | FileCheck %s --check-prefix=GROUPS
+// RUN: sed 's/fp8_ds_mla/mla_fp8_tensor/; s/?x16x/?x32x/g; s/page_size = 64/page_size = 1/' %s | mla-opt --mla-lower-to-tile=target=sm90 --tile-plan-schedules 2>&1 >/dev/null | FileCheck %s --check-prefix=COPIES
+
+// Tiles of 32 rows take what the producer can spare, and one operand at a time. With scales of rows, or threads that
+// copy rows, there is no room for them.
+// TIGHT: sm90.spill_bytes = 128
+// TIGHT: sm90.role "load" warpgroups 0 to 1 registers 24
+// TIGHT: sm90.role "math" warpgroups 1 to 2 registers 240
+// TIGHT: sm90.wgmma_commit
+// TIGHT-NEXT: sm90.wgmma_wait 0
+// GROUPS: schedule relay
+// GROUPS-SAME: not stream: an output with sums, scores, their mask and scales of 208 registers per thread, it has 192
+// COPIES: schedule relay
+// COPIES-SAME: not stream: an output with sums, scores, their mask and scales of 192 registers per thread, it has 184
 
 // CHECK: sm90.kernel @absorbed_attention
 // CHECK-SAME: warpgroups = 3

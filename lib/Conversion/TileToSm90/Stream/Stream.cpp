@@ -434,6 +434,9 @@ static bool isScalar(Operation *op) {
 /// queries (1, 2, 4, 16 and 64 heads a group, columns of 128), and 4 to 12 of 32 rows of 256
 /// columns with a window; of a latent's 8 of 24 rows with scales of rows; none elsewhere.
 static constexpr int64_t kCodeSpillBytes = 32;
+/// Tiles of 32 rows leave the producer 24 registers, which spills up to 104 bytes where four or
+/// eight boxes bring a panel (pages of 16 and 8); not timed.
+static constexpr int64_t kTightSpillBytes = 128;
 
 sm90::KernelOp mlac::buildStreamSchedule(tile::KernelOp kernel, std::string &why) {
   std::optional<Program> program = matchProgram(kernel, why);
@@ -443,7 +446,8 @@ sm90::KernelOp mlac::buildStreamSchedule(tile::KernelOp kernel, std::string &why
   int64_t consumers = program->countSides() * program->consumers;
   auto result = createRoleKernel(b, kernel, 1 + consumers);
   if (program->areHeadsCodes || program->hasCodes())
-    result->setAttr(sm90::kSpillBytesAttr, b.getI64IntegerAttr(kCodeSpillBytes));
+    result->setAttr(sm90::kSpillBytesAttr,
+                    b.getI64IntegerAttr(program->isTight ? kTightSpillBytes : kCodeSpillBytes));
   // A second program on a multiprocessor would have begun early, and be missing elsewhere: a decode
   // layer of 128 requests of 32/8 heads of 64 took 483 us where this and consumers in turns take
   // 281 (attention alone gains 18 of 145 us at 64 requests; one H200).
