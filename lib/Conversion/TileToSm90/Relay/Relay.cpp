@@ -387,16 +387,17 @@ void relay::Kernel::emitRole(StringRef name, int32_t warpgroup, int64_t register
 sm90::KernelOp relay::Kernel::build() {
   tile::KernelOp source = loop.kernel;
   kernel = createRoleKernel(b, source, kRelayRoles);
-  // Nothing is spilled where TMA brings the rows of whole blocks, codes too (pages of 64; of 16
-  // with latents of 512). Rows that threads copy have addresses beside the output's 128 registers:
+  // Nothing is spilled where TMA brings the rows of whole blocks (pages of 64). Rows that threads
+  // copy, and boxes of small pages, have addresses beside the output's 128 registers (ptxas 13.0):
   // 104 to 120 bytes of codes by a list, 28 with lists of bf16 and 48 heads, 40 with 448 columns of
-  // f16 in pages of 100 (ptxas 13.0). In pages of 16 RoPE keys of two panels spill 32 bytes,
-  // latents of 320 and 384 columns 32 and 36, of 8 up to 56; codes with one scale of heads that
-  // divide no tile (36 to 100) 260 and 320. The rest is room for shapes that were not compiled.
-  constexpr int64_t spillBytes = 384;
+  // f16 in pages of 100; in pages of 16 RoPE keys of two panels 32 bytes, latents of 320 and 384
+  // columns 36 and 32, of 8 up to 56. Codes with one scale of heads that divide no tile (36 to 100)
+  // spill 260 bytes in pages of 16 and 320 in pages of 8. The rest is room for shapes that were not
+  // compiled.
   const bool areBlocksWhole = llvm::all_of(loop.terms, [](AttentionLoop::Term &term) {
     return PagedTiles::getBoxRows(term.keys) == sm90::kTileRows;
   });
+  const int64_t spillBytes = shape.hasRopeCodes && shape.usesTma && !areBlocksWhole ? 384 : 256;
   if (shape.hasCodes || !areBlocksWhole || shape.ropePanels > 1)
     kernel->setAttr(sm90::kSpillBytesAttr, b.getI64IntegerAttr(spillBytes));
   entry.map(source.getBody().getArguments(), kernel.getBody().getArguments());

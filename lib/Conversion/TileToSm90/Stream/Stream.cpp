@@ -33,12 +33,13 @@ using namespace mlac::stream;
 static constexpr int32_t kProducer = 0, kConsumer = 1;
 
 namespace {
-/// Registers of a thread: consumers get what the producer leaves of the register file.
+/// Registers of a thread: consumers get what the producer leaves of the register file. It spills
+/// nothing (ptxas 13.0) but with 24 and small pages (kTightSpillBytes).
 struct CodeRegisters {
   CodeRegisters(bool usesTma, bool isTight, int64_t consumers)
       : producer(!usesTma  ? 56
                  : isTight ? 24
-                           : 40), // measured: no spills (ptxas 13.0)
+                           : 40),
         consumer(std::min<int64_t>(
             (sm90::kRegisterFile / sm90::kWarpgroupThreads - producer) / consumers / 8 * 8, 240)) {}
   int64_t producer, consumer;

@@ -323,8 +323,7 @@ Value CodeConsumer::emitOutput(tile::DotOp dot, Value acc) {
   if (int64_t ahead = column + sm90::kPanelColumns; ahead < program.getWidth(0))
     valueWords = loadValues(ahead);
   operandsRead = true;
-  Value weights =
-      oneScale ? shared.lookup(dot.getRhs()) : entry.weights[column / sm90::kCodePanelColumns];
+  Value weights = entry.weights[oneScale ? 0 : column / sm90::kCodePanelColumns];
   return multiplyTurned(values, weights, acc);
 }
 

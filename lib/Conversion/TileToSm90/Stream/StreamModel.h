@@ -38,7 +38,7 @@ inline constexpr int64_t kTurnRegisters = 184;
 /// have.
 inline constexpr int64_t kLaunchRegisters = 120;
 /// What tiles may take of the one consumer's 255 (ptxas 13.0: 252 in all for 192, 276 bytes spilled
-/// for 224).
+/// for 224), or of the 240 of two that hold one operand of a latent's codes at a time.
 inline constexpr int64_t kMostTileRegisters = 192;
 /// What tiles of a consumer of a latent's codes may take. Threads that copy rows need registers,
 /// too.
