@@ -150,6 +150,55 @@ int64_t mlac::balanceDepthParts(const ProductShape &shape, int64_t parts, const 
 }
 
 //===----------------------------------------------------------------------===//
+// Clusters
+//===----------------------------------------------------------------------===//
+
+/// Of the multiprocessors, those that clusters of more than two have at once: GPCs have 16 or 18,
+/// and 30 clusters of four fit on 132 (one H200).
+static constexpr double kClusteredShare = 0.91;
+
+int64_t mlac::countClusters(int64_t cluster, const TargetDescription &target) {
+  constexpr int64_t pair = 2; // of one TPC
+  double share = cluster > pair ? kClusteredShare : 1;
+  return static_cast<int64_t>(share * static_cast<double>(target.numSms)) / cluster;
+}
+
+/// A start together, a fence at cluster scope and its arrival, and what a CTA sends: 64 x 16 sums
+/// cost 1 us and 128 x 128 in two parts 2.6 (one H200, docs/lab/products.md).
+static constexpr double kClusterMicroseconds = 1, kClusterBytesPerNs = 20;
+
+double mlac::predictClusterSum(int64_t rows, int64_t columns, int64_t cluster) {
+  if (cluster == 1)
+    return 0;
+  constexpr double sumBytes = 4;
+  auto sent = static_cast<double>(rows * columns * (cluster - 1)) / static_cast<double>(cluster);
+  return kClusterMicroseconds + sent * sumBytes / kClusterBytesPerNs / 1e3;
+}
+
+int64_t mlac::chooseDepthCluster(const ProductShape &shape, int64_t rows, int64_t blockDepth,
+                                 const TargetDescription &target) {
+  if (shape.depth % blockDepth != 0)
+    return 1;
+  constexpr int64_t columns = SwappedTile::kColumns, group = 8; // columns of a fragment's part
+  auto bytes = static_cast<double>(
+      shape.depth * (columns * getWeightBytes(shape) + rows * getActivationBytes(shape)));
+  double whole = bytes / target.sm.l2BytesPerClock / target.sm.clockGhz / 1e3;
+  int64_t best = 1;
+  double most = 0;
+  for (int64_t cluster : kDepthClusters) {
+    bool fits = countPrograms(shape, /*parts=*/1) <= countClusters(cluster, target) &&
+                shape.depth / blockDepth % cluster == 0 && rows % (group * cluster) == 0;
+    double saved = whole * static_cast<double>(cluster - 1) / static_cast<double>(cluster) -
+                   predictClusterSum(rows, columns, cluster);
+    if (fits && saved > most) {
+      best = cluster;
+      most = saved;
+    }
+  }
+  return best;
+}
+
+//===----------------------------------------------------------------------===//
 // Weights of codes
 //===----------------------------------------------------------------------===//
 

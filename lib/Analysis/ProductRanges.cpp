@@ -85,8 +85,8 @@ struct Model {
 
 /// So many programs with a tile each.
 double Model::turn(int64_t rows, int64_t programs, const RangeTiles &tiles, int64_t columns) const {
-  auto steps = static_cast<double>(
-      llvm::divideCeil(shape.depth / tiles.parts, static_cast<int64_t>(kProductDepth)));
+  auto steps = static_cast<double>(llvm::divideCeil(shape.depth / tiles.parts / tiles.cluster,
+                                                    static_cast<int64_t>(kProductDepth)));
   auto flops = static_cast<double>(2 * tiles.rows * columns * kProductDepth);
   auto bytes = static_cast<double>((tiles.rows * activationBytes() + columns * weightBytes()) *
                                    kProductDepth);
@@ -108,7 +108,9 @@ double Model::turn(int64_t rows, int64_t programs, const RangeTiles &tiles, int6
   } else {
     tensor /= kTensorShare;
   }
-  return steps * std::max({tensor, load, power}) + store(tiles.rows, columns);
+  return steps * std::max({tensor, load, power}) +
+         predictClusterSum(tiles.rows, columns, tiles.cluster) +
+         store(tiles.rows, columns / tiles.cluster);
 }
 
 /// Operands and results once. Fewer programs than keep the machine busy do not take all of its
@@ -138,22 +140,43 @@ double mlac::predictRangeMicroseconds(const ProductShape &shape, int64_t rows,
   auto count = static_cast<int64_t>(llvm::divideCeil(rows, tiles.rows) *
                                     llvm::divideCeil(shape.columns, tiles.columns)) *
                shape.batch * tiles.parts;
-  int64_t turns = count / target.numSms, rest = count % target.numSms;
-  double time = static_cast<double>(turns) * model.turn(rows, target.numSms, tiles, tiles.columns);
+  int64_t atOnce = countClusters(tiles.cluster, target);
+  int64_t turns = count / atOnce, rest = count % atOnce;
+  double time =
+      static_cast<double>(turns) * model.turn(rows, atOnce * tiles.cluster, tiles, tiles.columns);
   if (rest != 0) {
     int64_t narrow = tiles.tailColumns ? rest * (tiles.columns / tiles.tailColumns) : count;
     bool hasTail = tiles.tailColumns != 0 && narrow <= target.numSms;
     if (hasTail && turns != 0)
       time += target.launchMicroseconds;
     time += hasTail ? model.turn(rows, narrow, tiles, tiles.tailColumns)
-                    : model.turn(rows, rest, tiles, tiles.columns);
+                    : model.turn(rows, rest * tiles.cluster, tiles, tiles.columns);
     rest = hasTail ? narrow : rest;
     ++turns;
   }
-  double programs =
-      static_cast<double>((turns - 1) * target.numSms + (rest ? rest : target.numSms)) /
-      static_cast<double>(turns);
+  double programs = static_cast<double>((turns - 1) * atOnce + (rest ? rest : atOnce)) /
+                    static_cast<double>(turns);
+  programs *= static_cast<double>(tiles.cluster);
   return std::max(time, model.memory(rows, tiles, programs)) + model.sums(rows, tiles.parts) +
+         model.microseconds(target.sm.loadLatencyCycles) + target.sm.kernelMicroseconds;
+}
+
+/// Clocks of 128 of the depth of 64 columns by 128 tokens, whose consumers take the depth in turns:
+/// 128 of them take 43 us (one H200, 7168 x 16384, docs/lab/products.md).
+static constexpr double kTokensAsColumnsCycles = 670;
+
+double mlac::predictTokensAsColumns(const ProductShape &shape, int64_t cluster,
+                                    const TargetDescription &target) {
+  constexpr int64_t columns = SwappedTile::kColumns, rows = kProductTileRows;
+  Model model{shape, target};
+  RangeTiles tiles{rows, columns, /*tailColumns=*/0, /*parts=*/1, cluster};
+  auto count = static_cast<int64_t>(llvm::divideCeil(shape.columns, columns)) * shape.batch;
+  auto turns = static_cast<double>(llvm::divideCeil(count, countClusters(cluster, target)));
+  auto steps = static_cast<double>(shape.depth / kCodedDepth) / static_cast<double>(cluster);
+  double time = turns * (steps * model.microseconds(kTokensAsColumnsCycles) +
+                         predictClusterSum(rows, columns, cluster));
+  auto programs = static_cast<double>(count * cluster) / turns;
+  return std::max(time, model.memory(rows, tiles, programs)) +
          model.microseconds(target.sm.loadLatencyCycles) + target.sm.kernelMicroseconds;
 }
 
@@ -191,6 +214,14 @@ static llvm::SmallVector<RangeTiles> getCandidates(const ProductShape &shape, bo
     for (int64_t columns = kPanelColumns; columns <= kMaxColumns; columns += columnStep)
       if (shape.depth % (parts * depthStep) == 0 && shape.takesTiles(columns))
         candidates.push_back({kProductTileRows, columns, /*tailColumns=*/0, parts});
+  // Of values clusters take 0.92 to 1.24 of the time of whole depths, which the model does not tell
+  // apart; kernels that read sums add them up themselves.
+  if (!areCodes || shape.isRead)
+    return candidates;
+  for (int64_t cluster : kDepthClusters)
+    for (int64_t columns = kPanelColumns; columns <= kMostCodedColumns; columns += kPanelColumns)
+      if (shape.depth % (cluster * depthStep) == 0 && shape.takesTiles(columns))
+        candidates.push_back({kProductTileRows, columns, /*tailColumns=*/0, /*parts=*/1, cluster});
   return candidates;
 }
 

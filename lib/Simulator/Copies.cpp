@@ -181,7 +181,7 @@ Step Machine::waitGroups(Warpgroup &warpgroup, Warpgroup::Queue &queue, Unit uni
   queue.waited = std::max(queue.waited, last);
   for (int warp = 0; warp < kWarps; ++warp)
     if (warpgroup.getActiveWarps() >> warp & 1)
-      warpgroup.warps[warp].seen.raise(Access::getAgent(warpgroup.index, warp, unit), last);
+      warpgroup.warps[warp].seen.raise(Access::getAgent(warpgroup.agent, warp, unit), last);
   return Step::Advanced;
 }
 
@@ -192,7 +192,7 @@ Step Machine::runCopyPublish(Warpgroup &warpgroup, CopyPublishOp op) {
     return Step::Failed;
   int64_t turn = getAs<StageValue>(warpgroup, op.getStage()).turn;
   uint64_t last = warpgroup.copies.issued;
-  int64_t index = warpgroup.index;
+  int64_t index = warpgroup.agent;
   warpgroup.copies.waited = last;
   barrier->delivered = turn + 1;
   warpgroup.copies.pending.push_back({op, last, true, [=, this]() -> Step {

@@ -155,7 +155,7 @@ Step Machine::write(Operation *op, const View &view, char *target, const char *b
   // Of each byte: views of one buffer may have elements of different types.
   llvm::MutableArrayRef<uint32_t> own(&cells[target - view.data], elementBytes);
   const auto &grid = options.grid;
-  uint32_t self = 1 + position[0] + grid[0] * (position[1] + grid[1] * position[2]);
+  uint32_t self = 1 + position[0] + rank + grid[0] * (position[1] + grid[1] * position[2]);
   auto isOther = [&](uint32_t writer) { return writer != 0 && writer != self; };
   auto *other = llvm::find_if(own, isOther);
   if (other != own.end() && memcmp(target, bytes, elementBytes) != 0)

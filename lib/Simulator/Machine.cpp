@@ -118,16 +118,20 @@ void Machine::reset(std::array<int64_t, 3> ctaPosition, uint64_t seed) {
   position = ctaPosition;
   random.seed(seed);
   policy = seed % kPolicies;
-  memory = std::make_unique<SharedMemory>(kernel.getSharedBytes().value_or(0));
+  int64_t cluster = kernel.getClusterSize();
+  sharedBytes = llvm::alignTo(kernel.getSharedBytes().value_or(0), kCellBytes);
+  memory = std::make_unique<SharedMemory>(sharedBytes * cluster);
   rings.clear();
   meetings.clear();
   transfers.clear();
   steps = 0;
-  warpgroups.assign(kernel.getWarpgroups(), {});
+  warpgroups.assign(kernel.getWarpgroups() * cluster, {});
   priorities.resize(warpgroups.size());
   for (auto [index, warpgroup] : llvm::enumerate(warpgroups)) {
-    warpgroup.index = index;
-    warpgroup.count = warpgroups.size();
+    warpgroup.agent = index;
+    warpgroup.index = index % kernel.getWarpgroups();
+    warpgroup.rank = index / kernel.getWarpgroups();
+    warpgroup.count = kernel.getWarpgroups();
     warpgroup.values.resize(numbers.size());
     Block &body = kernel.getBody().front();
     warpgroup.frames.emplace_back(&body, kernel);
@@ -152,9 +156,6 @@ void Machine::reset(std::array<int64_t, 3> ctaPosition, uint64_t seed) {
 }
 
 std::optional<Finding> Machine::run(std::array<int64_t, 3> ctaPosition, uint64_t seed) {
-  if (kernel.getClusterSize() > 1)
-    return Finding{
-        Defect::Unsupported, kernel, "has a cluster: only single CTAs are simulated", {}};
   if (arguments.size() != kernel.getBody().getNumArguments())
     return Finding{Defect::Unsupported,
                    kernel,
@@ -198,6 +199,7 @@ Step Machine::completePending(size_t index) {
     return take(transfers, index).complete();
   index -= transfers.size();
   for (Warpgroup &warpgroup : warpgroups) {
+    rank = warpgroup.rank;
     auto &products = warpgroup.products.pending, &copies = warpgroup.copies.pending,
          &stores = warpgroup.stores.pending;
     if (!products.empty() && index-- == 0)
@@ -263,7 +265,9 @@ void Machine::reportDeadlock() {
   for (Warpgroup &warpgroup : warpgroups)
     if (!warpgroup.isDone) {
       std::string who = warpgroup.role ? (" of role '" + warpgroup.role.getName() + "'").str() : "";
-      waiters.push_back({warpgroup.waitingAt, ("warpgroup " + Twine(warpgroup.index) + who +
+      std::string where =
+          kernel.getClusterSize() > 1 ? " of rank " + std::to_string(warpgroup.rank) : "";
+      waiters.push_back({warpgroup.waitingAt, ("warpgroup " + Twine(warpgroup.index) + who + where +
                                                " waits for " + warpgroup.waitingFor)
                                                   .str()});
     }
@@ -284,17 +288,17 @@ Step Machine::checkEnd() {
   if (!transfers.empty())
     return fail(Defect::MissingWait, transfers.front().op,
                 "is still in flight when the kernel ends");
-  for (auto &[op, ring] : rings)
+  for (auto &[key, ring] : rings)
     for (Mbarrier &barrier : ring.full)
       if (barrier.delivered > barrier.awaited)
-        return fail(Defect::MissingWait, op,
+        return fail(Defect::MissingWait, key.first,
                     "nobody waits for the last copy into it before the kernel ends: " +
                         describe(barrier));
-  for (auto &[id, meeting] : meetings)
+  for (auto &[key, meeting] : meetings)
     if (meeting.arrived > 0)
       return fail(Defect::BarrierMismatch, kernel,
                   "ends with " + Twine(meeting.arrived) + " of " + Twine(meeting.expected) +
-                      " warps at barrier " + Twine(id));
+                      " warps at barrier " + Twine(key.second));
   return Step::Advanced;
 }
 
@@ -327,6 +331,7 @@ std::vector<int64_t> Machine::getInts(Warpgroup &warpgroup, ValueRange values) {
 }
 
 Step Machine::execute(Warpgroup &warpgroup) {
+  rank = warpgroup.rank;
   size_t depth = warpgroup.frames.size();
   Block::iterator at = warpgroup.frames.back().next;
   warpgroup.frames.back().next = std::next(at);
@@ -368,11 +373,11 @@ Step Machine::dispatchSm90(Warpgroup &wg, Operation *op) {
       .Case([&](ElectOp elect) { return runElect(wg, elect); })
       .Case([&](EndOp end) { return runEnd(wg, end); })
       .Case([&](ProgramIdOp id) {
-        set(wg, id.getResult(), position[id.getDim()]);
+        set(wg, id.getResult(), position[id.getDim()] + (id.getDim() == 0 ? wg.rank : 0));
         return Step::Advanced;
       })
-      .Case([&](ClusterRankOp rank) {
-        set(wg, rank.getResult(), int64_t(0));
+      .Case([&](ClusterRankOp of) {
+        set(wg, of.getResult(), wg.rank);
         return Step::Advanced;
       })
       .Case([&](WaitDependencyOp) {
@@ -386,6 +391,7 @@ Step Machine::dispatchSm90(Warpgroup &wg, Operation *op) {
       .Case([&](TensorMapOp map) { return runTensorMap(wg, map); })
       .Case([&](BarrierOp barrier) { return runBarrier(wg, barrier); })
       .Case([&](NamedBarrierOp barrier) { return runNamedBarrier(wg, barrier); })
+      .Case([&](ClusterBarrierOp barrier) { return runClusterBarrier(wg, barrier); })
       .Case([&](ProxyFenceOp) { return runProxyFence(wg); })
       // Rings.cpp
       .Case([&](RingOp ring) { return runRing(wg, ring); })
@@ -398,8 +404,14 @@ Step Machine::dispatchSm90(Warpgroup &wg, Operation *op) {
       .Case([&](AcquireOp acquire) { return runAcquire(wg, acquire); })
       .Case([&](AwaitOp await) { return runAwait(wg, await); })
       .Case([&](ExpectOp e) { return runArrival(wg, op, false, e.getPart(), e.getBytes()); })
-      .Case([&](PublishOp publish) { return runArrival(wg, op, false, publish.getPart(), 0); })
-      .Case([&](ReleaseOp) { return runArrival(wg, op, true, -1, 0); })
+      .Case([&](PublishOp publish) {
+        return publish.getRemote() ? runRemoteArrival(wg, op, false, publish.getPart())
+                                   : runArrival(wg, op, false, publish.getPart(), 0);
+      })
+      .Case([&](ReleaseOp release) {
+        return release.getRemote() ? runRemoteArrival(wg, op, true, -1)
+                                   : runArrival(wg, op, true, -1, 0);
+      })
       // Copies.cpp
       .Case([&](CopyOp copy) { return runDenseCopy(wg, copy); })
       .Case([&](CopyRowsOp copy) { return runCopyRows(wg, copy); })

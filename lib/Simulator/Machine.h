@@ -1,4 +1,4 @@
-//===- Machine.h - one CTA and its warpgroups ---*- C++ -*-===//
+//===- Machine.h - the CTAs of a cluster and their warpgroups ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -59,6 +59,7 @@ struct Mbarrier {
   int64_t delivered = 0; ///< phases up to the last one that copies complete
   int agent = 0;
   Knowledge arriving, done; ///< of the running and of the last completed phase
+  Knowledge arrivingFar, doneFar; ///< what other CTAs of the cluster show by it
 };
 
 struct Ring {
@@ -84,7 +85,9 @@ struct Pending {
 };
 
 struct Warpgroup {
-  int64_t index = 0;
+  int64_t index = 0; ///< in its CTA
+  int64_t rank = 0;  ///< of its CTA in the cluster
+  int64_t agent = 0; ///< number among those of the cluster
   std::vector<Frame> frames;
   std::vector<Value> values;
   mlir::sm90::RoleOp role;
@@ -120,7 +123,7 @@ struct Warpgroup {
 class Machine {
 public:
   Machine(mlir::sm90::KernelOp kernel, llvm::ArrayRef<Argument> arguments, const Options &options);
-  /// Runs the CTA at `position` of the grid.
+  /// Runs the cluster whose first CTA is at `position` of the grid.
   std::optional<Finding> run(std::array<int64_t, 3> position, uint64_t seed);
 
 private:
@@ -200,20 +203,26 @@ private:
   Step runTensorMap(Warpgroup &warpgroup, mlir::sm90::TensorMapOp op);
   Step runBarrier(Warpgroup &warpgroup, mlir::sm90::BarrierOp op);
   Step runNamedBarrier(Warpgroup &warpgroup, mlir::sm90::NamedBarrierOp op);
+  Step runClusterBarrier(Warpgroup &warpgroup, mlir::sm90::ClusterBarrierOp op);
   Step runProxyFence(Warpgroup &warpgroup);
   Step meet(Warpgroup &warpgroup, mlir::Operation *op, int id, int64_t expected, bool waits);
   Step meetRole(Warpgroup &warpgroup, mlir::Operation *op);
 
   // Rings.cpp
   Step runRing(Warpgroup &warpgroup, mlir::sm90::RingOp op);
+  /// The ring in the shared memory of the CTA of rank `rank`.
+  Ring &getRing(mlir::sm90::RingOp op, int64_t rank);
   Step runStageTile(Warpgroup &warpgroup, mlir::sm90::StageTileOp op);
   Step runStageNext(Warpgroup &warpgroup, mlir::sm90::StageNextOp op);
   Step runAcquire(Warpgroup &warpgroup, mlir::sm90::AcquireOp op);
   Step runAwait(Warpgroup &warpgroup, mlir::sm90::AwaitOp op);
   Step runArrival(Warpgroup &warpgroup, mlir::Operation *op, bool isRelease, int64_t part,
                   int64_t bytes);
+  Step runRemoteArrival(Warpgroup &warpgroup, mlir::Operation *op, bool isRelease, int64_t part);
+  Step checkRuns(mlir::Operation *op, int64_t rank);
   Step arrive(Mbarrier &barrier, mlir::Operation *op, int64_t turn, int64_t arrivals);
-  Step waitFor(Warpgroup &warpgroup, mlir::Operation *op, Mbarrier &barrier, int64_t phases);
+  Step waitFor(Warpgroup &warpgroup, mlir::Operation *op, Mbarrier &barrier, int64_t phases,
+               bool isRemote = false);
   Step tryComplete(Mbarrier &barrier, mlir::Operation *op);
   Mbarrier *getFull(Warpgroup &warpgroup, mlir::Operation *op, mlir::Value ring, mlir::Value stage,
                     int64_t part);
@@ -326,12 +335,14 @@ private:
   bool isDependent = false;                              ///< the kernel waits for those before it
   std::map<const char *, std::vector<uint32_t>> writers; ///< CTA + 1 of each byte of a buffer
 
-  // State of the CTA that runs.
-  std::array<int64_t, 3> position;
+  // State of the CTAs that run, one behind the other in memory.
+  std::array<int64_t, 3> position; ///< of the first
+  int64_t rank = 0;                ///< of the one that goes on
+  int64_t sharedBytes = 0;         ///< of each
   std::unique_ptr<SharedMemory> memory;
   std::vector<Warpgroup> warpgroups;
-  std::map<mlir::Operation *, Ring> rings;
-  std::map<int, Meeting> meetings;
+  std::map<std::pair<mlir::Operation *, int64_t>, Ring> rings; ///< by rank
+  std::map<std::pair<int64_t, int>, Meeting> meetings;
   std::vector<Pending> transfers; ///< TMA loads: in any order
   std::mt19937_64 random;
   std::vector<int64_t> priorities;

@@ -100,6 +100,24 @@ static bool moveDown(KernelOp kernel, unsigned index) {
   return op;
 }
 
+/// Only this CTA's barrier is reached, or what others wrote is not asked for.
+template <typename OpType> static bool stayLocal(KernelOp kernel, unsigned index) {
+  auto isRemote = [](Operation *op) { return cast<OpType>(op).getRemote(); };
+  Operation *op = find<OpType>(kernel, index, isRemote);
+  if (op)
+    cast<OpType>(op).setRemote(false);
+  return op;
+}
+
+static bool parkElsewhere(KernelOp kernel, unsigned index) {
+  auto isRemote = [](Operation *op) { return cast<ParkOp>(op).getRank().has_value(); };
+  auto park = cast_or_null<ParkOp>(find<ParkOp>(kernel, index, isRemote));
+  if (!park)
+    return false;
+  park.setRank((*park.getRank() + 1) % static_cast<int64_t>(kernel.getClusterSize()));
+  return true;
+}
+
 static bool dropWgmmaWait(KernelOp kernel, unsigned index) {
   Operation *op = find<WgmmaWaitOp>(kernel, index);
   if (!op)
@@ -385,6 +403,10 @@ static const std::pair<StringLiteral, Edit> kEdits[] = {
     {"drop-select-begin", drop<SelectBeginOp>},
     {"drop-transform-codes", drop<TransformCodesOp>},
     {"drop-park", drop<ParkOp>},
+    {"park-elsewhere", parkElsewhere},
+    {"publish-locally", stayLocal<PublishOp>},
+    {"await-locally", stayLocal<AwaitOp>},
+    {"release-locally", stayLocal<ReleaseOp>},
     {"bypass-wgmma-wait", bypassWgmmaWait},
     {"weaken-wgmma-wait", weakenWait<WgmmaWaitOp>},
     {"weaken-copy-wait", weakenWait<CopyWaitOp>},

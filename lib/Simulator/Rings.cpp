@@ -36,19 +36,24 @@ std::string Machine::describe(const Mbarrier &barrier) {
 }
 
 Step Machine::runRing(Warpgroup &warpgroup, RingOp op) {
-  auto [at, isNew] = rings.try_emplace(op);
+  set(warpgroup, op.getResult(), &getRing(op, warpgroup.rank));
+  return Step::Advanced;
+}
+
+/// All CTAs of a cluster have made their barriers before any goes on.
+Ring &Machine::getRing(RingOp op, int64_t ofRank) {
+  auto [at, isNew] = rings.try_emplace({op, ofRank});
   Ring &ring = at->second;
-  set(warpgroup, op.getResult(), &ring);
   if (!isNew)
-    return Step::Advanced;
+    return ring;
   RingType type = op.getResult().getType();
   ring.op = op;
-  ring.base = op.getOffset().value_or(0);
+  ring.base = ofRank * sharedBytes + op.getOffset().value_or(0);
   ring.firstOwner = owners[op];
   ring.acquiredTurn.assign(type.getStages(), -1);
   int firstAgent = Access::getAgent(warpgroups.size(), 0, Unit::Generic);
   for (auto &[other, known] : rings)
-    if (other != op)
+    if (other != at->first)
       firstAgent += known.full.size();
   for (int64_t index = 0; index < type.getStages() * type.getParts(); ++index) {
     Mbarrier full;
@@ -67,7 +72,7 @@ Step Machine::runRing(Warpgroup &warpgroup, RingOp op) {
     empty.count = empty.pending = op.getEmptyCount();
     ring.empty.push_back(empty);
   }
-  return Step::Advanced;
+  return ring;
 }
 
 Step Machine::runStageNext(Warpgroup &warpgroup, StageNextOp op) {
@@ -106,7 +111,8 @@ Step Machine::runStageTile(Warpgroup &warpgroup, StageTileOp op) {
 
 /// Waits until `phases` phases have completed. The hardware passes whenever the
 /// number of completed phases has the other parity than phases - 1.
-Step Machine::waitFor(Warpgroup &warpgroup, Operation *op, Mbarrier &barrier, int64_t phases) {
+Step Machine::waitFor(Warpgroup &warpgroup, Operation *op, Mbarrier &barrier, int64_t phases,
+                      bool isRemote) {
   bool passes = (barrier.phase & 1) != ((phases - 1) & 1);
   if (barrier.phase > phases)
     return fail(Defect::WrongPhase, op,
@@ -122,8 +128,11 @@ Step Machine::waitFor(Warpgroup &warpgroup, Operation *op, Mbarrier &barrier, in
     return block(warpgroup, op, "phase " + Twine(phases - 1) + " of " + describe(barrier));
   barrier.awaited = std::max(barrier.awaited, phases);
   for (int warp = 0; warp < kWarps; ++warp)
-    if (warpgroup.getActiveWarps() >> warp & 1)
+    if (warpgroup.getActiveWarps() >> warp & 1) {
       warpgroup.warps[warp].join(barrier.done);
+      if (isRemote)
+        warpgroup.warps[warp].join(barrier.doneFar);
+    }
   return Step::Advanced;
 }
 
@@ -141,7 +150,7 @@ Step Machine::runAwait(Warpgroup &warpgroup, AwaitOp op) {
   if (!barrier)
     return Step::Failed;
   int64_t turn = getAs<StageValue>(warpgroup, op.getStage()).turn;
-  return waitFor(warpgroup, op, *barrier, turn + 1);
+  return waitFor(warpgroup, op, *barrier, turn + 1, op.getRemote());
 }
 
 /// The first to acquire a stage finds it without content, unless the stage keeps what it held.
@@ -178,7 +187,9 @@ Step Machine::tryComplete(Mbarrier &barrier, Operation *op) {
   ++barrier.phase;
   barrier.pending = barrier.count;
   barrier.done = std::move(barrier.arriving);
+  barrier.doneFar = std::move(barrier.arrivingFar);
   barrier.arriving = {};
+  barrier.arrivingFar = {};
   ++version;
   return Step::Advanced;
 }
@@ -213,4 +224,37 @@ Step Machine::runArrival(Warpgroup &warpgroup, Operation *op, bool isRelease, in
       barrier.arriving.join(warpgroup.warps[warp]);
   barrier.transactions += bytes;
   return arrive(barrier, op, stage.turn, warpgroup.isElected ? 1 : kWarps);
+}
+
+/// A CTA that ends gives its shared memory away.
+Step Machine::checkRuns(Operation *op, int64_t ofRank) {
+  for (Warpgroup &other : warpgroups)
+    if (other.rank == ofRank && !other.isDone)
+      return Step::Advanced;
+  return fail(Defect::Race, op,
+              "reaches the shared memory of the CTA of rank " + Twine(ofRank) +
+                  ", which has ended");
+}
+
+/// The same at the ring's barrier in every CTA of the cluster. Who publishes shows its writes to
+/// those who wait at cluster scope; who releases has only read.
+Step Machine::runRemoteArrival(Warpgroup &warpgroup, Operation *op, bool isRelease, int64_t part) {
+  Ring &own = getRing(warpgroup, op->getOperand(0));
+  StageValue stage = getAs<StageValue>(warpgroup, op->getOperand(1));
+  if (!checkSlot(op, own, stage))
+    return Step::Failed;
+  int64_t parts = own.op.getResult().getType().getParts();
+  for (int64_t to = 0; to < static_cast<int64_t>(kernel.getClusterSize()); ++to) {
+    if (checkRuns(op, to) == Step::Failed)
+      return Step::Failed;
+    Ring &ring = getRing(own.op, to);
+    Mbarrier &barrier = isRelease ? ring.empty[stage.slot] : ring.full[stage.slot * parts + part];
+    bool isFar = !isRelease && to != warpgroup.rank;
+    for (int warp = 0; warp < kWarps; ++warp)
+      if (warpgroup.getActiveWarps() >> warp & 1)
+        (isFar ? barrier.arrivingFar : barrier.arriving).join(warpgroup.warps[warp]);
+    if (arrive(barrier, op, stage.turn, warpgroup.isElected ? 1 : kWarps) == Step::Failed)
+      return Step::Failed;
+  }
+  return Step::Advanced;
 }

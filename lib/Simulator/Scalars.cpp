@@ -138,7 +138,8 @@ Step Machine::runScalarWrite(Warpgroup &warpgroup, Operation *op) {
 
 Step Machine::runAlloc(Warpgroup &warpgroup, AllocOp op) {
   set(warpgroup, op.getResult(),
-      Place{op.getResult().getType(), static_cast<int64_t>(*op.getOffset()), owners[op]});
+      Place{op.getResult().getType(),
+            warpgroup.rank * sharedBytes + static_cast<int64_t>(*op.getOffset()), owners[op]});
   return Step::Advanced;
 }
 
@@ -161,7 +162,7 @@ Step Machine::runTensorMap(Warpgroup &warpgroup, TensorMapOp op) {
 }
 
 std::string Machine::describe(const Place &place) {
-  for (auto &[op, ring] : rings) {
+  for (auto &[key, ring] : rings) {
     RingType type = ring.op.getResult().getType();
     int index = place.owner - ring.firstOwner, tiles = type.getTiles().size();
     if (index < 0 || index >= tiles * type.getStages())
@@ -174,7 +175,7 @@ std::string Machine::describe(const Place &place) {
 }
 
 Accessor Machine::makeAccessor(Warpgroup &warpgroup, Operation *op, Unit unit, unsigned warps) {
-  Access access{op, ++warpgroup.accesses, Access::getAgent(warpgroup.index, 0, unit), unit,
+  Access access{op, ++warpgroup.accesses, Access::getAgent(warpgroup.agent, 0, unit), unit,
                 uint8_t(warps)};
   if (unit == Unit::Generic)
     for (int warp = 0; warp < kWarps; ++warp)
@@ -223,8 +224,11 @@ Step Machine::accessByRows(Warpgroup &warpgroup, Operation *op, const Place &pla
 // Meetings
 //===----------------------------------------------------------------------===//
 
+/// The number of the cluster's barrier: no other's.
+static constexpr int kClusterMeeting = 1 << 16;
+
 Step Machine::meet(Warpgroup &warpgroup, Operation *op, int id, int64_t expected, bool waits) {
-  Meeting &meeting = meetings[id];
+  Meeting &meeting = meetings[{id == kClusterMeeting ? 0 : warpgroup.rank, id}];
   int64_t active = llvm::popcount(warpgroup.getActiveWarps());
   if (warpgroup.resume == 0) {
     if (meeting.arrived > 0 && meeting.expected != expected)
@@ -272,6 +276,11 @@ Step Machine::runBarrier(Warpgroup &warpgroup, BarrierOp op) { return meetRole(w
 
 Step Machine::runNamedBarrier(Warpgroup &warpgroup, NamedBarrierOp op) {
   return meet(warpgroup, op, op.getId(), op.getWarps(), !op.getArrive());
+}
+
+/// All warps of all CTAs.
+Step Machine::runClusterBarrier(Warpgroup &warpgroup, ClusterBarrierOp op) {
+  return meet(warpgroup, op, kClusterMeeting, warpgroups.size() * kWarps, /*waits=*/true);
 }
 
 /// What a warp knows to be written is now visible to the async proxy as well.

@@ -143,6 +143,11 @@ template <typename Function> static void forEachParked(Type type, Function funct
 Step Machine::runPark(Warpgroup &warpgroup, ParkOp op) {
   Tile *tile = use(warpgroup, op, op.getValue());
   Place place = getAs<Place>(warpgroup, op.getTarget());
+  if (std::optional<int64_t> rank = op.getRank()) {
+    if (checkRuns(op, *rank) == Step::Failed)
+      return Step::Failed;
+    place.base += (*rank - warpgroup.rank) * sharedBytes;
+  }
   if (!tile || accessParked(warpgroup, op, place, /*isWrite=*/true) == Step::Failed)
     return Step::Failed;
   forEachParked(op.getValue().getType(), [&](int64_t element, int64_t row, int64_t column) {

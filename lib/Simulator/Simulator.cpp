@@ -63,10 +63,17 @@ std::optional<Finding> mlac::simulator::simulate(sm90::KernelOp kernel,
   if (options.checkRegisters)
     if (std::optional<Finding> finding = checkRegisters(kernel))
       return finding;
+  int64_t cluster = kernel.getClusterSize();
+  if (options.grid[0] % cluster != 0)
+    return Finding{Defect::Unsupported,
+                   kernel,
+                   "has clusters of " + std::to_string(cluster) + " CTAs, a grid of " +
+                       std::to_string(options.grid[0]) + " along x is no whole number of them",
+                   {}};
   Machine machine(kernel, arguments, options);
   for (int64_t z = 0; z < options.grid[2]; ++z)
     for (int64_t y = 0; y < options.grid[1]; ++y)
-      for (int64_t x = 0; x < options.grid[0]; ++x)
+      for (int64_t x = 0; x < options.grid[0]; x += cluster)
         if (auto finding = machine.run({x, y, z}, options.seed))
           return finding;
   return std::nullopt;

@@ -285,7 +285,9 @@ Error Comparison::compute() {
                             : static_cast<uint64_t>(launch->arguments[i].number));
   runtime::Launch call{};
   call.numArgs = static_cast<uint32_t>(arguments.size());
-  call.grid = launch->grid;
+  call.grid = launch->grid; // of CTAs, of which a cluster runs a program
+  call.grid[0] /= static_cast<uint32_t>(
+      lowered->lookupSymbol<mlir::sm90::KernelOp>(launch->kernel).getClusterSize());
   return toError(program->launch(call, arguments.data(), nullptr, nullptr));
 }
 

@@ -39,6 +39,9 @@ inline constexpr int64_t kProductTileRows = 128, kProductDepth = 64;
 /// sums of 128 of the depth are promoted.
 enum class ProductOperands { Values, CodedWeights, Codes };
 
+/// CTAs of a cluster that divide a product's depth.
+inline constexpr int64_t kDepthClusters[] = {2, 4};
+
 /// Columns of a tile of codes, at most: of both a sum and what is promoted to it, which take the
 /// registers of twice as many, and of a block that has one scale.
 inline constexpr int64_t kMostCodedColumns = 128;
@@ -94,6 +97,19 @@ bool isTooNarrow(const ProductShape &shape, const TargetDescription &target);
 /// parts are two turns of a quarter, seven are two of a seventh.
 int64_t balanceDepthParts(const ProductShape &shape, int64_t parts, const TileShapes &tiles,
                           const TargetDescription &target);
+
+/// Clusters of so many CTAs that run at once.
+int64_t countClusters(int64_t cluster, const TargetDescription &target);
+
+/// Microseconds in which a cluster's CTAs, which have parts of the depth of a tile, send each other
+/// what belongs to the others' columns, and start together.
+double predictClusterSum(int64_t rows, int64_t columns, int64_t cluster);
+
+/// Of how many CTAs a cluster is that divides the depth of a program of few rows, columns first, in
+/// tiles of `rows` tokens and steps of `blockDepth`: 1 where programs keep the machine busy, or
+/// where adding up takes as long as the parts save.
+int64_t chooseDepthCluster(const ProductShape &shape, int64_t rows, int64_t blockDepth,
+                           const TargetDescription &target);
 
 /// Clocks of a product with a weight for so many rows, and of what its operands need besides:
 ///

@@ -27,13 +27,13 @@ namespace mlac {
 
 /// How a product is divided: tiles of `rows` (64 or 128; of turned codes 64 to 256) by `columns`,
 /// in the last turn, if it then is one, of `tailColumns` (0: the same); in `parts` of the depth,
-/// whose sums another kernel adds up.
+/// whose sums another kernel adds up, or by `cluster` CTAs, which do so themselves.
 struct RangeTiles {
-  int64_t rows = kProductTileRows, columns = 0, tailColumns = 0, parts = 1;
+  int64_t rows = kProductTileRows, columns = 0, tailColumns = 0, parts = 1, cluster = 1;
 
   bool operator==(const RangeTiles &other) const {
     return rows == other.rows && columns == other.columns && tailColumns == other.tailColumns &&
-           parts == other.parts;
+           parts == other.parts && cluster == other.cluster;
   }
   bool operator!=(const RangeTiles &other) const { return !(*this == other); }
 };
@@ -65,6 +65,11 @@ struct ProductRanges {
     return tiles.front();
   }
 };
+
+/// Microseconds of a product of codes and codes of 65 to 128 rows in tiles with tokens as columns,
+/// whose depth `cluster` CTAs divide.
+double predictTokensAsColumns(const ProductShape &shape, int64_t cluster,
+                              const TargetDescription &target);
 
 /// `mayCut`: the depth may be cut in parts, of at most 128 rows, or of more where the kernel that
 /// reads the product's rows adds them up (`shape.isRead`).

@@ -27,6 +27,10 @@ inline constexpr llvm::StringLiteral kTriggersDependentsAttr = "tile.triggers_de
 inline constexpr llvm::StringLiteral kRowKernelAttr = "tile.row_kernel";
 /// On a kernel (i64): programs that are to fit on a multiprocessor side by side; 1: no second one.
 inline constexpr llvm::StringLiteral kResidentProgramsAttr = "tile.resident_programs";
+/// On a kernel (i64): CTAs of a cluster that may divide the loop over a product's depth, each a
+/// part of it, and its results. The plan's grid counts CTAs where a schedule does so (it is above
+/// 1).
+inline constexpr llvm::StringLiteral kDepthClusterAttr = "tile.depth_cluster";
 /// On a kernel (i64): rows of a request's query tile at most, where that is known when
 /// compiling. Where that is more than a tile has, program x begins behind x tiles.
 inline constexpr llvm::StringLiteral kMaxRowsAttr = "tile.max_rows";

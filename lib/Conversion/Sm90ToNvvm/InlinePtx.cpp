@@ -89,6 +89,14 @@ void mlac::sm90nvvm::emitRemoteArrive(ImplicitLocOpBuilder &b, Value barrier, Va
                {"r", "r"});
 }
 
+/// Fences at cluster scope first, which the form above does not.
+void mlac::sm90nvvm::emitRemotePublish(ImplicitLocOpBuilder &b, Value barrier, Value rank) {
+  emitAssembly(b, Type(), {barrier, rank},
+               "{ .reg .b32 remote; mapa.shared::cluster.u32 remote, $0, $1; "
+               "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote]; }",
+               {"r", "r", "~{memory}"});
+}
+
 /// nvvm.wgmma.mma_async takes both operands from shared memory; this one has lhs
 /// in four registers.
 Value mlac::sm90nvvm::emitRegisterWgmma(ImplicitLocOpBuilder &b, const RegisterWgmma &wgmma) {

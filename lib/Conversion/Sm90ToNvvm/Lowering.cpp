@@ -8,6 +8,7 @@
 
 #include "Lowering.h"
 
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 
@@ -74,6 +75,11 @@ Value Kernel::getSharedAddress(ImplicitLocOpBuilder &b, Value tile, Value bytes)
 
 Value Kernel::getSharedAddress(ImplicitLocOpBuilder &b, Value tile, int64_t bytes) const {
   return getSharedAddress(b, tile, constant32(b, bytes));
+}
+
+Value mlac::sm90nvvm::mapToRank(ImplicitLocOpBuilder &b, Value own, Value rank) {
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext(), kClusterSpace);
+  return NVVM::MapaOp::create(b, pointer, own, rank);
 }
 
 Int Kernel::getRow(ImplicitLocOpBuilder &b, int64_t h) const {

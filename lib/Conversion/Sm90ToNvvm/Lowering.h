@@ -53,6 +53,7 @@ using mlir::ValueRange;
 /// Address spaces of NVPTX.
 inline constexpr unsigned kGlobalSpace = 1;
 inline constexpr unsigned kSharedSpace = 3;
+inline constexpr unsigned kClusterSpace = 7; // shared memory of any CTA of the cluster
 
 inline constexpr int64_t kWarpThreads = mlir::sm90::kWarpgroupThreads / mlir::sm90::kWarpgroupWarps;
 
@@ -286,6 +287,11 @@ void emitDependencyWait(ImplicitLocOpBuilder &b);
 /// `mbarrier.arrive` on the barrier at the shared address `barrier` in the CTA of
 /// rank `rank` (i32) of the cluster.
 void emitRemoteArrive(ImplicitLocOpBuilder &b, Value barrier, Value rank);
+/// The same with what the thread wrote to the cluster's shared memory.
+void emitRemotePublish(ImplicitLocOpBuilder &b, Value barrier, Value rank);
+/// The place of the shared address `own` in the CTA of rank `rank` (i32), a pointer to the
+/// cluster's shared memory.
+Value mapToRank(ImplicitLocOpBuilder &b, Value own, Value rank);
 
 /// A pattern that knows the kernel.
 template <typename SourceOp> struct KernelPattern : public mlir::OpConversionPattern<SourceOp> {

@@ -104,12 +104,14 @@ static NVVM::MemScopeKindAttr getCtaScope(ImplicitLocOpBuilder &b) {
 }
 
 /// Repeats `mbarrier.try_wait` until the phase of parity `parity` is complete.
-static void emitWait(ImplicitLocOpBuilder &b, Value barrier, Value parity) {
+static void emitWait(ImplicitLocOpBuilder &b, Value barrier, Value parity,
+                     NVVM::MemScopeKind scope = NVVM::MemScopeKind::CTA) {
   auto loop = scf::WhileOp::create(b, TypeRange(), ValueRange());
   OpBuilder::InsertionGuard guard(b);
   b.createBlock(&loop.getBefore());
   Value isDone =
-      NVVM::MBarrierTryWaitOp::create(b, b.getI1Type(), barrier, parity, Value(), getCtaScope(b));
+      NVVM::MBarrierTryWaitOp::create(b, b.getI1Type(), barrier, parity, Value(),
+                                      NVVM::MemScopeKindAttr::get(b.getContext(), scope));
   Value isTrue = constant(b, b.getI1Type(), 1);
   scf::ConditionOp::create(b, arith::XOrIOp::create(b, isDone, isTrue), ValueRange());
   b.createBlock(&loop.getAfter());
@@ -133,15 +135,16 @@ static void emitArrivals(ImplicitLocOpBuilder &b, const Kernel &kernel, Operatio
 
 /// The same in every CTA of the cluster: lane r arrives in the CTA of rank r.
 static void emitRemoteArrivals(ImplicitLocOpBuilder &b, const Kernel &kernel, Operation *op,
-                               Value barrier) {
+                               Value barrier,
+                               void (*arrive)(ImplicitLocOpBuilder &, Value, Value)) {
   if (isElected(op)) {
     for (int64_t rank = 0; rank < kernel.cluster; ++rank)
-      emitRemoteArrive(b, barrier, constant32(b, rank));
+      arrive(b, barrier, constant32(b, rank));
     return;
   }
   emitWarpBarrier(b);
   emitIf(b, compare(b, CmpIPredicate::ult, kernel.lane, constant32(b, kernel.cluster)),
-         [&] { emitRemoteArrive(b, barrier, kernel.lane); });
+         [&] { arrive(b, barrier, kernel.lane); });
 }
 
 namespace {
@@ -158,7 +161,8 @@ struct Await : public RingPattern<sm90::AwaitOp> {
   using RingPattern::RingPattern;
   void emit(ImplicitLocOpBuilder &b, const Kernel &kernel, sm90::AwaitOp op, Adaptor adaptor,
             Value barrier) const override {
-    emitWait(b, barrier, adaptor.getStage()[1]);
+    emitWait(b, barrier, adaptor.getStage()[1],
+             op.getRemote() ? NVVM::MemScopeKind::CLUSTER : NVVM::MemScopeKind::CTA);
   }
 };
 
@@ -175,6 +179,8 @@ struct Publish : public RingPattern<sm90::PublishOp> {
   using RingPattern::RingPattern;
   void emit(ImplicitLocOpBuilder &b, const Kernel &kernel, sm90::PublishOp op, Adaptor adaptor,
             Value barrier) const override {
+    if (op.getRemote())
+      return emitRemoteArrivals(b, kernel, op, barrier, emitRemotePublish);
     emitArrivals(b, kernel, op, barrier);
   }
 };
@@ -192,7 +198,7 @@ struct Release : public RingPattern<sm90::ReleaseOp> {
   void emit(ImplicitLocOpBuilder &b, const Kernel &kernel, sm90::ReleaseOp op, Adaptor adaptor,
             Value barrier) const override {
     if (op.getRemote())
-      emitRemoteArrivals(b, kernel, op, barrier);
+      emitRemoteArrivals(b, kernel, op, barrier, emitRemoteArrive);
     else
       emitArrivals(b, kernel, op, barrier);
   }

@@ -378,13 +378,17 @@ struct Park : public KernelPattern<sm90::ParkOp> {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     ParkedRegisters parked(b, getKernel(op), op.getTarget().getType(), adaptor.getTarget()[0]);
     Type four = VectorType::get({ParkedRegisters::kRegisters}, b.getF32Type());
+    auto place = [&](size_t register4) {
+      Value own = parked.get(static_cast<int64_t>(register4));
+      std::optional<int64_t> rank = op.getRank();
+      return rank ? mapToRank(b, own, constant32(b, *rank)) : own;
+    };
     ValueRange registers = adaptor.getValue();
     for (size_t at = 0; at < registers.size(); at += ParkedRegisters::kRegisters) {
       Value words = LLVM::UndefOp::create(b, four);
       for (int64_t i = 0; i < ParkedRegisters::kRegisters; ++i)
         words = LLVM::InsertElementOp::create(b, words, registers[at + i], constant32(b, i));
-      LLVM::StoreOp::create(b, words, parked.get(at / ParkedRegisters::kRegisters),
-                            sm90::kChunkBytes);
+      LLVM::StoreOp::create(b, words, place(at / ParkedRegisters::kRegisters), sm90::kChunkBytes);
     }
     rewriter.eraseOp(op);
     return success();

@@ -104,10 +104,9 @@ static SmallVector<Value> getCoordinates(ImplicitLocOpBuilder &b, Op op,
 
 /// The same place as a pointer to the cluster's shared memory.
 static Value toClusterPointer(ImplicitLocOpBuilder &b, Value pointer) {
-  constexpr unsigned clusterSpace = 7;
   Value generic =
       LLVM::AddrSpaceCastOp::create(b, LLVM::LLVMPointerType::get(b.getContext()), pointer);
-  return LLVM::AddrSpaceCastOp::create(b, LLVM::LLVMPointerType::get(b.getContext(), clusterSpace),
+  return LLVM::AddrSpaceCastOp::create(b, LLVM::LLVMPointerType::get(b.getContext(), kClusterSpace),
                                        generic);
 }
 

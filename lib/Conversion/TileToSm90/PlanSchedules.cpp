@@ -19,6 +19,7 @@
 #include "mla/Dialect/Tile/IR/MachineAttr.h"
 #include "mla/Dialect/Tile/Transforms/ExpandAttend.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace mlac {
@@ -149,6 +150,22 @@ static std::string describe(tile::KernelOp kernel) {
   return ("kernel '" + kernel.getSymName() + "': ").str();
 }
 
+/// A plan's grid counts CTAs, of which a cluster runs a program.
+static void countCtas(tile::KernelOp kernel) {
+  auto cluster = kernel->getAttrOfType<IntegerAttr>(tile::kDepthClusterAttr);
+  if (!cluster)
+    return;
+  for (tile::PlanOp plan : findPlans(kernel))
+    plan.walk([&](tile::LaunchOp launch) {
+      if (launch.getKernel() != kernel.getSymName())
+        return;
+      OpBuilder b(launch);
+      Location loc = launch.getLoc();
+      Value count = arith::ConstantIndexOp::create(b, loc, cluster.getInt());
+      launch.getGridXMutable().assign(b.createOrFold<arith::MulIOp>(loc, launch.getGridX(), count));
+    });
+}
+
 /// Of a kernel without attention: the first that takes it.
 static LogicalResult planOther(tile::KernelOp kernel, const ScheduleRequest &request) {
   for (ScheduleKind kind : kAllScheduleKinds) {
@@ -160,6 +177,8 @@ static LogicalResult planOther(tile::KernelOp kernel, const ScheduleRequest &req
     if (std::optional<ScheduleParameters> parameters = plan(kernel, own, why)) {
       emitRemark(kernel.getLoc(), describe(kernel)) << "schedule " << parameters->describe();
       setSchedule(kernel, *parameters);
+      if (kind == ScheduleKind::Product)
+        countCtas(kernel);
       return success();
     }
     if (own.kind == kind && !why.empty())

@@ -268,6 +268,26 @@ sm90.kernel @cluster(%x: memref<?xbf16>, %n: index)
   sm90.return
 }
 
+// What goes to another CTA is published, and awaited, at cluster scope.
+// CHECK-LABEL: llvm.func @exchange(
+// CHECK:         %[[PLACE:.*]] = nvvm.mapa %{{.*}}, %{{.*}} : !llvm.ptr<3> -> !llvm.ptr<7>
+// CHECK:         llvm.store %{{.*}}, %[[PLACE]] {alignment = 16 : i64} : vector<4xf32>, !llvm.ptr<7>
+// CHECK:         llvm.inline_asm has_side_effects {{.*}}mapa.shared::cluster.u32 remote, $0, $1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote]; }", "r,r,~{memory}"
+// CHECK:         nvvm.mbarrier.try_wait {{.*}}scope = #nvvm.mem_scope<cluster>
+sm90.kernel @exchange()
+    attributes {warpgroups = 1 : i32, cluster = 2 : i32, shared_bytes = 5120 : i64} {
+  %ring = sm90.ring full_count 8 empty_count 8 offset 0 barrier_offset 4096 : !sm90.ring<stages = 1, parts = 1, tiles = [!sm90.smem<4x256xf32, linear>]>
+  %s = sm90.stage_start
+  sm90.role "math" warpgroups 0 to 1 {
+    %value = arith.constant dense<0.0> : tensor<64x16xf32, #sm90.fragment<column_split = 1>>
+    %t = sm90.stage_tile %ring[%s] tile 0 : !sm90.ring<stages = 1, parts = 1, tiles = [!sm90.smem<4x256xf32, linear>]> -> !sm90.smem<4x256xf32, linear>
+    sm90.park %value to %t rank 1 : tensor<64x16xf32, #sm90.fragment<column_split = 1>>, !sm90.smem<4x256xf32, linear>
+    sm90.publish %ring[%s] part 0 remote : !sm90.ring<stages = 1, parts = 1, tiles = [!sm90.smem<4x256xf32, linear>]>
+    sm90.await %ring[%s] part 0 remote : !sm90.ring<stages = 1, parts = 1, tiles = [!sm90.smem<4x256xf32, linear>]>
+  }
+  sm90.return
+}
+
 // CHECK-LABEL: llvm.func @bulk
 // CHECK:         nvvm.cp.async.bulk.shared.cluster.global %{{.*}}, %{{.*}}, %{{.*}}, %c256_i32
 // CHECK:         nvvm.barrier id = %c9_i32{{.*}} number_of_threads = %c64_i32

@@ -96,6 +96,18 @@ sm90.kernel @park_c2() attributes {warpgroups = 2 : i32} {
 
 // -----
 
+sm90.kernel @park_c3() attributes {cluster = 2 : i32, warpgroups = 1 : i32} {
+  %rest = sm90.alloc : !sm90.smem<4x256xf32, linear>
+  sm90.role "left" warpgroups 0 to 1 {
+    %scores = arith.constant dense<0.0> : tensor<64x16xf32, #sm90.fragment<column_split = 1>>
+    // expected-error @+1 {{expected a rank of the cluster's 2, got 2}}
+    sm90.park %scores to %rest rank 2 : tensor<64x16xf32, #sm90.fragment<column_split = 1>>, !sm90.smem<4x256xf32, linear>
+  }
+  sm90.return
+}
+
+// -----
+
 sm90.kernel @words_c1() attributes {warpgroups = 1 : i32} {
   %c0 = arith.constant 0 : index
   %codes = sm90.alloc : !sm90.smem<64x128xf8E4M3FN>

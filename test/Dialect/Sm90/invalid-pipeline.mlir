@@ -204,6 +204,28 @@ sm90.kernel @release_remote() attributes {warpgroups = 1 : i32} {
 
 // -----
 
+!ring = !sm90.ring<stages = 2, parts = 1>
+sm90.kernel @publish_remote() attributes {warpgroups = 1 : i32} {
+  %r = sm90.ring full_count 1 empty_count 1 : !ring
+  %s = sm90.stage_start
+  // expected-error @+1 {{'remote' expects a kernel with a cluster of more than 1 CTA}}
+  sm90.publish %r[%s] part 0 remote : !ring
+  sm90.return
+}
+
+// -----
+
+!ring = !sm90.ring<stages = 2, parts = 1>
+sm90.kernel @await_remote() attributes {warpgroups = 1 : i32} {
+  %r = sm90.ring full_count 1 empty_count 1 : !ring
+  %s = sm90.stage_start
+  // expected-error @+1 {{'remote' expects a kernel with a cluster of more than 1 CTA}}
+  sm90.await %r[%s] part 0 remote : !ring
+  sm90.return
+}
+
+// -----
+
 !ring = !sm90.ring<stages = 2, parts = 2>
 sm90.kernel @expect_part(%r: index) attributes {warpgroups = 1 : i32} {
   %ring = sm90.ring full_count 1 empty_count 1 : !ring

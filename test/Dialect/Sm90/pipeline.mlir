@@ -214,3 +214,24 @@ sm90.kernel @codes(%pool: memref<?xf8E4M3FN>, %rows: index) attributes {warpgrou
   sm90.store_shared %n, %operand column 16 : tensor<64x16xbf16, #sm90.fragment<column_split = 1>>, !sm90.smem<64x64xbf16>
   sm90.return
 }
+
+!sum = !sm90.smem<4x256xf32, linear>
+!sums = !sm90.ring<stages = 1, parts = 1, tiles = [!sum]>
+
+// CTAs of a cluster that send each other what they hold.
+// CHECK-LABEL: sm90.kernel @exchange
+sm90.kernel @exchange() attributes {cluster = 2 : i32, warpgroups = 1 : i32} {
+  %ring = sm90.ring full_count 8 empty_count 8 : !sums
+  %s = sm90.stage_start
+  sm90.role "math" warpgroups 0 to 1 {
+    %value = arith.constant dense<0.0> : tensor<64x16xf32, #frag>
+    %t = sm90.stage_tile %ring[%s] tile 0 : !sums -> !sum
+    // CHECK: sm90.park %{{.*}} to %{{.*}} rank 1 : tensor<64x16xf32, {{.*}}>, <4x256xf32, linear>
+    sm90.park %value to %t rank 1 : tensor<64x16xf32, #frag>, !sum
+    // CHECK: sm90.publish %{{.*}}[%{{.*}}] part 0 remote : <stages = 1
+    sm90.publish %ring[%s] part 0 remote : !sums
+    // CHECK: sm90.await %{{.*}}[%{{.*}}] part 0 remote : <stages = 1
+    sm90.await %ring[%s] part 0 remote : !sums
+  }
+  sm90.return
+}

@@ -109,4 +109,24 @@ TEST(ProductCost, A16_CodesPayForDecodesAndNotForPromptsAlone) {
             0.8);
 }
 
+// Few tiles of few rows leave multiprocessors idle: CTAs of a cluster divide their depth.
+TEST(ProductCost, A47_ClustersOfFewRows) {
+  auto choose = [](ProductShape shape, int64_t rows, int64_t blockDepth = 64) {
+    return chooseDepthCluster(shape, rows, blockDepth, kH200);
+  };
+  EXPECT_EQ(choose({2048, 5120}, 16), 2);       // 32 tiles; of clusters of four 30 run at once
+  EXPECT_EQ(choose({1536, 7168}, 32), 4);       // 24 tiles
+  EXPECT_EQ(choose({1536, 7168}, 16), 2);       // a CTA has no less than 8 of the tokens
+  EXPECT_EQ(choose({7168, 16384}, 16), 1);      // 112 tiles
+  EXPECT_EQ(choose({128, 5120, 32}, 16), 2);    // 64 of 32 heads
+  EXPECT_EQ(choose({2048, 512}, 16), 1);        // sending takes longer
+  EXPECT_EQ(choose({2048, 5120}, 16, 1024), 1); // five steps
+  EXPECT_EQ(choose({2048, 5120}, 16, 768), 1);  // no whole number of steps
+  ProductShape codes{3584, 5632, 1, ProductOperands::Codes};
+  EXPECT_EQ(choose(codes, 128, 256), 2);
+  EXPECT_EQ(countClusters(1, kH200), 132);
+  EXPECT_EQ(countClusters(2, kH200), 66);
+  EXPECT_EQ(countClusters(4, kH200), 30);
+}
+
 } // namespace

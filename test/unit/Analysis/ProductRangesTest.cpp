@@ -119,8 +119,9 @@ TEST(ProductRanges, CutMoreRowsThatAreRead) {
     ProductRanges plain = chooseProductRanges(down, /*mayCut=*/true, kH200),
                   cut = chooseProductRanges(read, /*mayCut=*/true, kH200);
     EXPECT_GT(cut.find(200).parts, 1);
+    const RangeTiles whole{kProductTileRows, 64};
     EXPECT_LT(predictRangeMicroseconds(read, 200, cut.find(200), kH200),
-              predictRangeMicroseconds(down, 200, plain.find(200), kH200));
+              predictRangeMicroseconds(down, 200, whole, kH200));
     for (const RangeTiles &tiles : cut.tiles)
       EXPECT_EQ(1536 % tiles.columns, 0);
     for (int64_t rows = 65; rows <= 4096; ++rows) {
@@ -175,6 +176,51 @@ TEST(ProductRanges, A46_TurnCodesWhereThatIsFaster) {
   EXPECT_GE(findMost({7168, 16384}), 1024);
   EXPECT_LT(findMost({7168, 16384}), 8192);
   EXPECT_GE(findMost({24576, 1536}), 1024);
+}
+
+// Products of codes that leave multiprocessors idle, or whose last turn does.
+TEST(ProductRanges, A47_ClustersDivideTheDepthOfCodes) {
+  ProductShape output{7168, 16384, 1, ProductOperands::Codes, kMostCodedColumns};
+  ProductRanges ranges = chooseProductRanges(output, /*mayCut=*/false, kH200);
+  const RangeTiles pair{kProductTileRows, kMostCodedColumns, /*tailColumns=*/0, /*parts=*/1,
+                        /*cluster=*/2};
+  EXPECT_EQ(ranges.find(112), pair);      // 56 tiles
+  EXPECT_EQ(ranges.find(256).cluster, 1); // 112
+  EXPECT_EQ(ranges.find(384), pair);      // 168: two turns, 2.6 of half as many steps
+  EXPECT_EQ(ranges.find(1 << 20).cluster, 1);
+  output.isRead = true; // a kernel adds up parts
+  for (const RangeTiles &tiles : chooseProductRanges(output, /*mayCut=*/true, kH200).tiles)
+    EXPECT_EQ(tiles.cluster, 1);
+  for (const ProductShape &values : kShapes)
+    for (const RangeTiles &tiles : chooseProductRanges(values, /*mayCut=*/true, kH200).tiles)
+      EXPECT_EQ(tiles.cluster, 1);
+}
+
+// One H200, us with 3.5 of quantising: 128 x 128 in clusters, and tokens as columns.
+TEST(ProductRanges, A47_PredictWhatClustersTook) {
+  struct Measured {
+    int64_t columns, depth, rows, cluster;
+    double us;
+  };
+  const Measured all[] = {{7168, 16384, 128, 2, 42.5}, {7168, 16384, 384, 2, 101},
+                          {6144, 8192, 128, 2, 21.9},  {4096, 8192, 256, 2, 22.2},
+                          {2048, 5120, 128, 4, 11.8},  {3584, 5632, 256, 2, 16.8},
+                          {7168, 16384, 256, 1, 64.6}};
+  for (const Measured &one : all) {
+    ProductShape shape{one.columns, one.depth, 1, ProductOperands::Codes, kMostCodedColumns};
+    RangeTiles tiles{kProductTileRows, kMostCodedColumns, 0, 1, one.cluster};
+    double predicted = predictRangeMicroseconds(shape, one.rows, tiles, kH200) + 3.5;
+    EXPECT_NEAR(predicted / one.us, 1, 0.2)
+        << one.columns << " x " << one.depth << ", " << one.rows;
+  }
+  const Measured columns[] = {{7168, 16384, 128, 1, 48},  {6144, 8192, 128, 1, 25.1},
+                              {4096, 8192, 128, 2, 16.9}, {2048, 5120, 128, 2, 12.1},
+                              {3584, 5632, 128, 2, 13.2}};
+  for (const Measured &one : columns) {
+    ProductShape shape{one.columns, one.depth, 1, ProductOperands::Codes, kMostCodedColumns};
+    double predicted = predictTokensAsColumns(shape, one.cluster, kH200) + 3.5;
+    EXPECT_NEAR(predicted / one.us, 1, 0.2) << one.columns << " x " << one.depth;
+  }
 }
 
 } // namespace

@@ -288,9 +288,14 @@ TEST_P(CodedProducts, A12_A16_A46_A47_GiveTheReferenceUnderEverySeed) {
       return llvm::StringRef(launch.kernel).starts_with(prefix);
     });
   };
-  for (const Launch &launch : step.plan.launches)
+  bool hasCluster = false;
+  for (const Launch &launch : step.plan.launches) {
     if (llvm::StringRef(launch.kernel).starts_with("linear_code"))
       EXPECT_EQ(step.schedules[launch.kernel], "product") << launch.kernel;
+    auto kernel = step.module->lookupSymbol<sm90::KernelOp>(launch.kernel);
+    hasCluster |= kernel && kernel.getClusterSize() > 1;
+  }
+  EXPECT_EQ(hasCluster, llvm::StringRef(test.name).contains("cluster"));
   // More rows of 16-bit values: codes are turned for them unless each has a scale for a block, or
   // parts of the batch have less columns than a tile.
   bool hasMany = !test.quantises && test.tokens > 128,
@@ -401,6 +406,14 @@ const CodedCase kCases[] = {
     {"both_latents_channels_140", "latents", 140, 192, 256, 1, 0, true},
     {"both_heads_channels", "heads", 4, kHeads *kUsedRows, 256, 1, 0, true},
     {"both_latents_tensors", "latents", 140, 192, 256, 0, 0, true},
+    // CTAs of a cluster divide the depth.
+    {"cluster_5", "bias", 5, 128, 4096, 128, 128},
+    {"cluster_channels_40", "plain", 40, 64, 4096, 1, 0},
+    {"both_cluster_3", "plain", 3, 64, 4096, 128, 128, true},
+    {"both_cluster_20", "bias", 20, 128, 4096, 128, 128, true},
+    {"both_cluster_70", "bias", 70, 64, 4096, 128, 128, true},
+    {"both_cluster_140", "plain", 140, 64, 4096, 128, 128, true},
+    {"both_cluster_channels_150", "bias", 150, 64, 4096, 1, 0, true},
 };
 
 INSTANTIATE_TEST_SUITE_P(Cases, CodedProducts, ::testing::ValuesIn(kCases),
@@ -436,6 +449,13 @@ TEST_F(CodedMutations, A47_OfRowsOfCodesAreFound) {
   Step step({"rows", "plain", 140, 512, 4 * 128, 128, 128, true}, context);
   ASSERT_TRUE(step.isLowered);
   EXPECT_GE(step.countFoundMutations("rows", "output", /*launch=*/1), 46u);
+}
+
+TEST_F(CodedMutations, A47_OfClustersAreFound) {
+  // Two tiles for a cluster, which exchanges sums behind each.
+  Step step({"cluster", "bias", 140, 64, 4096, 128, 128, true}, context);
+  ASSERT_TRUE(step.isLowered);
+  EXPECT_GE(step.countFoundMutations("cluster", "output", /*launch=*/1), 45u);
 }
 
 TEST_F(CodedMutations, A47_OfChannelsAreFound) {

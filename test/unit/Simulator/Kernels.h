@@ -108,6 +108,14 @@ inline Kernel makeCodes() {
   return {"codes", {codes, Bits(64 * 128, kNaN), 0.75f}};
 }
 
+/// Two CTAs that exchange sums.
+inline Kernel makeCluster() {
+  std::vector<float> summands(2 * 128 * 32);
+  for (size_t i = 0; i < summands.size(); ++i)
+    summands[i] = static_cast<float>(i * 7919 % 3001) - 1500;
+  return {"cluster", {summands, std::vector<float>(128 * 32, NAN)}};
+}
+
 template <typename T> simulator::Argument toArgument(std::vector<T> &value) {
   return simulator::Argument::buffer(value);
 }
@@ -123,7 +131,9 @@ inline std::optional<simulator::Finding> run(mlir::ModuleOp module, std::vector<
   simulator::Options options;
   options.seed = seed;
   options.maxSteps = 1 << 20;
-  return simulator::simulate(*module.getOps<mlir::sm90::KernelOp>().begin(), arguments, options);
+  mlir::sm90::KernelOp kernel = *module.getOps<mlir::sm90::KernelOp>().begin();
+  options.grid[0] = kernel.getClusterSize();
+  return simulator::simulate(kernel, arguments, options);
 }
 
 inline mlir::OwningOpRef<mlir::ModuleOp> parse(const std::string &name,

@@ -72,6 +72,10 @@ const std::map<Place, std::string> kHarmless = {
     {{"gather", "proxy-fence-early", 0}, kFencedLater},
     {{"gather", "alias-alloc", 0}, "all reads of the ring are over by then"},
     {{"codes", "drop-barrier", 1}, "each warp reads the rows that it has written"},
+    {{"cluster", "drop-acquire", 0}, "the first use of a slot waits for nobody"},
+    {{"cluster", "release-early", 1}, "nothing is sent behind the second turn"},
+    {{"cluster", "tile-of-next-stage", 0}, kOneSlot},
+    {{"cluster", "tile-of-next-stage", 1}, kOneSlot},
 };
 
 /// What is wrong, or "" if the kernel gives `expected` under all seeds.
@@ -125,14 +129,14 @@ TEST_P(Mutations, AreFound) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Mutations,
                          ::testing::Values(makeRelay(300), makeGather(300), makeSelect(2900),
-                                           makeHeld(1900), makeCodes()),
+                                           makeHeld(1900), makeCodes(), makeCluster()),
                          [](const auto &info) { return info.param.name; });
 
 /// Every kind is found somewhere.
 TEST(MutationKinds, AreAllPlanted) {
   Context all;
   std::set<std::string> planted;
-  for (const char *name : {"relay", "gather", "select", "held", "codes"}) {
+  for (const char *name : {"relay", "gather", "select", "held", "codes", "cluster"}) {
     auto module = parse(name, all.context);
     for (const std::string &kind : simulator::getMutations())
       for (unsigned index = 0;; ++index) {

@@ -207,10 +207,14 @@ void compareUnrounded(ArrayRef<float> sums, ArrayRef<uint16_t> rounded) {
 TEST_P(ProductSchedules, GiveTheReferenceUnderEverySeed) {
   Step step(GetParam(), context);
   ASSERT_TRUE(step.isLowered);
-  bool hasProduct = false;
-  for (const Launch &launch : step.plan.launches)
+  bool hasProduct = false, hasCluster = false;
+  for (const Launch &launch : step.plan.launches) {
     hasProduct |= step.schedules[launch.kernel] == "product";
+    auto kernel = step.module->lookupSymbol<sm90::KernelOp>(launch.kernel);
+    hasCluster |= kernel.getClusterSize() > 1;
+  }
   ASSERT_EQ(hasProduct, !GetParam().isSimple);
+  EXPECT_EQ(hasCluster, llvm::StringRef(GetParam().name).contains("cluster"));
   if (GetParam().isJoint()) {
     ASSERT_EQ(step.plan.launches.size(), 2u) << "one product, and a kernel of its rows";
     EXPECT_TRUE(GetParam().tokens <= 64 || GetParam().depth < 512 ||
@@ -271,6 +275,10 @@ const ProductCase kCases[] = {
     {"latent_20", "latent", 20, 1, 320, 768},
     {"latent_130", "latent", 130, 1, 320, 256},
     {"latent_simple", "latent", 3, 1, 320, 256, true},
+    // CTAs of a cluster divide the depth; columns behind the last, and parts of a batch.
+    {"cluster_10", "project", 10, 1, 72, 4096},
+    {"cluster_60", "plain", 60, 1, 128, 4096},
+    {"cluster_heads_5", "columns", 5, 3, 64, 4096},
 };
 
 /// Two latents, each with a norm of its own, by one product with two weights.
@@ -292,6 +300,13 @@ INSTANTIATE_TEST_SUITE_P(Cases, ProductSchedules, ::testing::ValuesIn(kCases),
 //===----------------------------------------------------------------------===//
 
 class ProductMutations : public ::testing::Test, protected Context {};
+
+TEST_F(ProductMutations, OfClustersAreFound) {
+  // More steps than stages for each of four CTAs.
+  Step step({"cluster", "project", 20, 1, 64, 8192}, context);
+  ASSERT_TRUE(step.isLowered);
+  EXPECT_GE(step.countFoundMutations("cluster"), 45u);
+}
 
 TEST_F(ProductMutations, AreFound) {
   // One program with more steps than stages in each of its tiles' sum.

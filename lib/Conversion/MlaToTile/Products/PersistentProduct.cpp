@@ -32,10 +32,11 @@ namespace {
 class PersistentKernel : public TiledProduct {
 public:
   PersistentKernel(const StepLowering &step, const Product &product, int64_t numbered,
-                   int64_t columns, int64_t depthParts = 1, int64_t products = kProducts)
+                   int64_t columns, int64_t depthParts = 1, int64_t products = kProducts,
+                   int64_t cluster = 1)
       : TiledProduct(step, product,
                      {products * kRowsOfProduct, numbered, columns, depthParts,
-                      product.lhs.scales ? kCodedDepth : kProductDepth}),
+                      product.lhs.scales ? kCodedDepth : kProductDepth, cluster}),
         products(products) {}
 
 private:
@@ -218,8 +219,17 @@ static std::optional<ProductRanges> findRanges(StepLowering &step, const Product
 
 std::optional<ProductRanges> mlac::mla_to_tile::findProductRanges(StepLowering &step,
                                                                   const Product &product) {
-  bool mayCut = product.batch == 1 && !product.bias && canSumParts(step, product.columns);
-  return findRanges(step, product, getShape(product), mayCut);
+  bool mayCut = product.batch == 1 && !product.bias && !product.lhs.scales &&
+                canSumParts(step, product.columns);
+  return findRanges(step, product, getShape(product, takesTallTiles(product)), mayCut);
+}
+
+bool mlac::mla_to_tile::hasFasterRange(StepLowering &step, const Product &product,
+                                       const ProductRanges &ranges, int64_t cluster) {
+  constexpr int64_t typicalRows = 112;
+  ProductShape shape = getShape(product);
+  return predictRangeMicroseconds(shape, typicalRows, ranges.find(typicalRows), step.machine) <
+         predictTokensAsColumns(shape, cluster, step.machine);
 }
 
 static ProductShape getReadShape(const Product &product) {
@@ -241,7 +251,7 @@ double mlac::mla_to_tile::predictReadRanges(StepLowering &step, const Product &p
 /// One kernel; of parts, the sums of which `product` has as its result.
 static void launchTiles(StepLowering &step, const Product &product, const RangeTiles &tiles) {
   PersistentKernel kernel(step, product, tiles.columns, tiles.columns, tiles.parts,
-                          tiles.rows / kRowsOfProduct);
+                          tiles.rows / kRowsOfProduct, tiles.cluster);
   kernel.launch(step, step.constant(0),
                 step.multiply(step.ceilDiv(product.rows, tiles.rows), kernel.countTiles()));
 }

@@ -44,6 +44,10 @@ bool emitPersistentProduct(StepLowering &step, const Product &product);
 
 /// The tiles of more than 64 rows, where the target and the operands suit such programs.
 std::optional<ProductRanges> findProductRanges(StepLowering &step, const Product &product);
+/// Whether codes times codes of 65 to 128 rows are faster in these tiles than with tokens as
+/// columns, whose depth `cluster` CTAs divide.
+bool hasFasterRange(StepLowering &step, const Product &product, const ProductRanges &ranges,
+                    int64_t cluster);
 /// Launches `product` in the tiles that its rows have. `moreThan`: the step has taken care of so
 /// many rows already.
 void emitProductRanges(StepLowering &step, const Product &product, const ProductRanges &ranges,

@@ -119,7 +119,8 @@ public:
   SwappedKernel(const StepLowering &step, const Product &product, SwappedTile limits,
                 int64_t parts = 1)
       : p(product), tuning(step.machine.tuning), parts(parts), rows(limits.rows),
-        depth(p.rhs.scales ? kCodedDepth : limits.blockDepth(p.depth)) {}
+        depth(p.rhs.scales ? kCodedDepth : limits.blockDepth(p.depth)),
+        cluster(chooseCluster(step)) {}
 
   bool fits() const {
     return ProductViews(p).fit(tileColumns(), depth) &&
@@ -128,10 +129,14 @@ public:
   void launch(StepLowering &step);
   /// Whether parts of the depth are whole blocks.
   bool canCut() const { return p.depth % (parts * depth) == 0; }
+  /// CTAs that divide a program's depth.
+  int64_t getCluster() const { return cluster; }
 
 private:
   int64_t tileColumns() const { return SwappedTile::kColumns; }
   int64_t countTilesOfProgram() const;
+  int64_t countSums() const;
+  int64_t chooseCluster(const StepLowering &step) const;
 
   using Place = ProductViews::Place;
   /// The buffers of weights among a kernel's arguments.
@@ -146,7 +151,7 @@ private:
 
   const Product &p;
   const Tuning &tuning;
-  int64_t parts, rows, depth;
+  int64_t parts, rows, depth, cluster;
   bool isInvariant = false, hasRowsBehind = false;
 };
 } // namespace
@@ -158,6 +163,23 @@ int64_t SwappedKernel::countTilesOfProgram() const {
     if (tiles % count == 0 && tiles / count * p.batch * parts >= tuning.busyPrograms)
       return count;
   return 1;
+}
+
+/// Two accumulators where the depth of codes has more than two blocks for each: they get them by
+/// turns, so that two warpgroups turn codes into operands.
+int64_t SwappedKernel::countSums() const {
+  int64_t width = p.depth / parts, pair = 2 * depth;
+  return p.rhs.scales && width % pair == 0 && width > pair ? 2 : 1;
+}
+
+/// Parts that a kernel reads are added there.
+int64_t SwappedKernel::chooseCluster(const StepLowering &step) const {
+  if (!step.shapes.isProductPersistent || parts != 1)
+    return 1;
+  ProductShape shape{p.columns, p.depth, p.batch};
+  if (p.rhs.scales)
+    shape.operands = p.lhs.scales ? ProductOperands::Codes : ProductOperands::CodedWeights;
+  return chooseDepthCluster(shape, rows, countSums() * depth, step.machine);
 }
 
 Value SwappedKernel::loadWeights(KernelBuilder &b, const Place &weights, Value column, Value k) {
@@ -180,12 +202,9 @@ Value SwappedKernel::accumulate(KernelBuilder &b, const Place &tokens, Value col
   })[0];
 }
 
-/// Two accumulators where the depth has more than two blocks for each: they get them by turns, so
-/// that two warpgroups turn codes into operands.
 Value SwappedKernel::accumulateCodes(KernelBuilder &b, const Place &tokens, Value column,
                                      LoadWeights load, const ScaleTiles &scales) {
-  int64_t width = p.depth / parts, pair = 2 * depth;
-  int64_t sums = width % pair == 0 && width > pair ? 2 : 1;
+  int64_t width = p.depth / parts, sums = countSums();
   Value first = b.mul(b.programId(1), parts == 1 ? 0 : width), none = b.index(0);
   SmallVector<Value> zeros(sums, b.constant({tileColumns(), rows}, 0));
   SmallVector<Value> totals =
@@ -214,6 +233,8 @@ SmallVector<unsigned> SwappedKernel::weightArguments() const {
 }
 
 void SwappedKernel::write(KernelBuilder &b, ValueRange args) {
+  if (cluster != 1)
+    b.setDepthCluster(cluster);
   OpFoldResult tokenRows = args[3];
   SmallVector<unsigned> weightArgs = weightArguments();
   if (isInvariant)
@@ -306,6 +327,12 @@ static bool canSwap(StepLowering &step, const Product &product) {
   });
 }
 
+/// Whether codes times codes of 65 to 128 rows get the tiles of more.
+static bool takesRanges(StepLowering &step, const Product &product, const ProductRanges &ranges) {
+  SwappedKernel most(step, product, step.shapes.getSwapped().back());
+  return hasFasterRange(step, product, ranges, most.getCluster());
+}
+
 /// Whether few rows, or all of them where a target makes no difference, are multiplied with codes.
 static bool takesCodes(StepLowering &step, const Product &product) {
   return canMultiplyCodes(product) && (step.shapes.getSwapped().empty() || canSwap(step, product));
@@ -328,11 +355,15 @@ void mlac::mla_to_tile::emitProduct(StepLowering &step, const Product &product, 
   if (canSwap(step, product)) {
     llvm::ArrayRef<SwappedTile> shapes = step.shapes.getSwapped().drop_while(
         [&](const SwappedTile &shape) { return shape.rows <= moreThan; });
-    std::optional<ProductRanges> ranges = isCoded ? std::nullopt : findProductRanges(step, product);
+    std::optional<ProductRanges> ranges =
+        isCoded && !hasCodedRows ? std::nullopt : findProductRanges(step, product);
     if (!ranges)
       return emitSwapped(step, product, shapes, /*parts=*/1, emitMany);
-    return emitSwapped(step, product, takeOneUnit(shapes), /*parts=*/1,
-                       [&] { emitProductRanges(step, product, *ranges, moreThan); });
+    if (!isCoded || takesRanges(step, product, *ranges))
+      shapes = takeOneUnit(shapes);
+    int64_t few = shapes.empty() ? moreThan : std::max(moreThan, shapes.back().rows);
+    return emitSwapped(step, product, shapes, /*parts=*/1,
+                       [&] { emitProductRanges(step, product, *ranges, few); });
   }
   if (few.hasSameTile(many))
     return many.launch(step);

@@ -78,6 +78,8 @@ TiledProduct::forDepth(KernelBuilder &b, const Tile &tile, ValueRange init,
 }
 
 void TiledProduct::write(KernelBuilder &b, ValueRange args) {
+  if (shape.cluster != 1)
+    b.setDepthCluster(shape.cluster);
   if (isInvariant) {
     markInvariant(args[1]);
     llvm::for_each(otherWeights(args), markInvariant);
@@ -95,6 +97,7 @@ void TiledProduct::launch(StepLowering &step, Value first, Value end, bool early
         return step.isInvariant(others.rhs.buffer);
       });
   Value programs = step.dim("num_sms");
+  programs = step.ceilDiv(programs, shape.cluster); // at least one
   SmallVector<Value> args = {p.lhs.buffer, p.rhs.buffer, p.out.buffer, p.rows,
                              programs,     first,        end};
   hasRowsBehind = addRowsBehind(step, p, shape.rows);
@@ -110,6 +113,8 @@ void TiledProduct::launch(StepLowering &step, Value first, Value end, bool early
                          .str();
   if (shape.depthParts != 1)
     name += llvm::formatv("_parts_{0}", shape.depthParts).str();
+  if (shape.cluster != 1)
+    name += llvm::formatv("_cluster_{0}", shape.cluster).str();
   step.launch(
       name, {programs, step.constant(1), step.constant(1)}, args,
       [&](KernelBuilder &b, ValueRange inner) { write(b, inner); }, step.chained(early));

@@ -35,9 +35,10 @@ public:
 
 protected:
   /// Each tile of `numbered` columns is several of `columns`, one behind the other, and computed in
-  /// `depthParts`, which are stored side by side; a step multiplies `depth`.
+  /// `depthParts`, which are stored side by side; a step multiplies `depth`. `cluster` CTAs may
+  /// divide the steps.
   struct Shape {
-    int64_t rows, numbered, columns, depthParts, depth;
+    int64_t rows, numbered, columns, depthParts, depth, cluster = 1;
   };
   TiledProduct(const StepLowering &step, const Product &product, Shape shape)
       : p(product), views(product), shape(shape), stripTiles(step.machine.tuning.stripTiles) {}

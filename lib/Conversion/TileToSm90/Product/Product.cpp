@@ -59,6 +59,7 @@ public:
   bool isOperand(Operation *op) const;
   std::string checkOps();
   std::string findMembers();
+  std::string findCluster();
   std::string groupLoads();
   std::string findStaged();
   std::string chooseStages();
@@ -349,6 +350,11 @@ std::string Matcher::findMembers() {
   return "";
 }
 
+std::string Matcher::findCluster() {
+  program.cluster = chooseCluster(program);
+  return "";
+}
+
 /// Weights that are there before the kernel starts get a producer of their own, if its registers
 /// can be spared.
 std::string Matcher::groupLoads() {
@@ -382,8 +388,8 @@ static int64_t getSharedBytes(tile::LoadOp load) {
          sm90::kPanelColumns * tile.getElementTypeBitWidth() / 8;
 }
 
-static int64_t getSharedBytes(tile::StoreOp store) {
-  auto tile = cast<RankedTensorType>(store.getValue().getType());
+static int64_t getSharedBytes(const Program &program, tile::StoreOp store) {
+  auto tile = program.getShare(cast<RankedTensorType>(store.getValue().getType()));
   return tile.getNumElements() * tile.getElementTypeBitWidth() / 8;
 }
 
@@ -391,10 +397,9 @@ static int64_t getSharedBytes(tile::StoreOp store) {
 std::string Matcher::findStaged() {
   int64_t stagedRows = tile::getMachine(program.kernel).tuning.stagedRows;
   program.kernel.walk([&](tile::StoreOp store) {
-    auto tile = cast<RankedTensorType>(store.getValue().getType());
-    Type element = tile.getElementType();
-    int64_t rows = tile.getDimSize(store.getTransposed() ? 1 : 0);
-    int64_t columns = tile.getDimSize(store.getTransposed() ? 0 : 1);
+    Type element = cast<RankedTensorType>(store.getValue().getType()).getElementType();
+    SmallVector<int64_t, 2> shape = program.getStoredShape(store);
+    int64_t rows = shape[0], columns = shape[1];
     if ((element.isBF16() || element.isF16()) && rows >= stagedRows && rows <= sm90::kMaxBoxRows &&
         columns % sm90::kPanelColumns == 0 && canMapView(store.getView()) &&
         isAligned(store.getView()))
@@ -420,7 +425,8 @@ std::string Matcher::chooseStages() {
   if (program.joint)
     fixed += cast<RankedTensorType>(program.joint.getType()).getNumElements() * 4; // f32
   for (Operation *store : program.staged)
-    fixed += getSharedBytes(cast<tile::StoreOp>(store));
+    fixed += getSharedBytes(program, cast<tile::StoreOp>(store));
+  fixed += program.getSumsBytes();
   int64_t most = (sm90::kMaxSharedBytes - fixed) / stage;
   int64_t ofHalf = std::max<int64_t>(sm90::kHalfSharedBytes - fixed, 0) / stage;
   // The other half is for the next kernel, where that begins early.
@@ -436,8 +442,8 @@ static std::optional<Program> match(tile::KernelOp kernel, std::optional<int64_t
   return runMatcher(Matcher(kernel, stages),
                     {&Matcher::findDots, &Matcher::findPromotions, &Matcher::checkLoops,
                      &Matcher::findJoint, &Matcher::checkOperands, &Matcher::findScales,
-                     &Matcher::checkOps, &Matcher::findMembers, &Matcher::groupLoads,
-                     &Matcher::findStaged, &Matcher::chooseStages},
+                     &Matcher::checkOps, &Matcher::findMembers, &Matcher::findCluster,
+                     &Matcher::groupLoads, &Matcher::findStaged, &Matcher::chooseStages},
                     why);
 }
 
@@ -445,12 +451,12 @@ std::optional<Program> product::matchProgram(tile::KernelOp kernel, std::string 
   return match(kernel, getSchedule<tile::ProductScheduleAttr>(kernel).getStages(), why);
 }
 
-int64_t mlac::chooseProductStages(tile::KernelOp kernel, std::optional<int64_t> given,
-                                  std::string &why) {
+ProductPlan mlac::planProduct(tile::KernelOp kernel, std::optional<int64_t> given,
+                              std::string &why) {
   bool hasProduct =
       kernel.walk([](tile::DotOp) { return WalkResult::interrupt(); }).wasInterrupted();
   std::optional<Program> program = hasProduct ? match(kernel, given, why) : std::nullopt;
-  return program ? program->stages : 0;
+  return program ? ProductPlan{program->stages, program->cluster} : ProductPlan();
 }
 
 //===----------------------------------------------------------------------===//
@@ -499,11 +505,13 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
   }
   if (program.joint)
     entry.parkingRing = createParkingRing(b, program);
+  if (program.cluster > 1)
+    addCluster(b, program, entry);
   tile::KernelOp kernel = program.kernel;
   kernel.walk([&](tile::StoreOp store) {
     if (!program.staged.contains(store))
       return;
-    sm90::SmemType type = getStagingType(store);
+    sm90::SmemType type = getStagingType(program, store);
     entry.staging[store] = {sm90::AllocOp::create(b, type, /*offset=*/IntegerAttr()),
                             createTensorMap(b, cloner, store.getView(), type.getRows())};
   });
@@ -538,11 +546,13 @@ sm90::KernelOp mlac::buildProductSchedule(tile::KernelOp kernel, std::string &wh
   // Two sums of a consumer and a step's product leave it less than the tile's index arithmetic
   // takes ahead of the loop over the depth and behind it.
   constexpr int64_t kSpillBytes = 128;
-  if (program->dots.size() > program->countConsumers())
+  if (program->dots.size() > program->countConsumers() || program->cluster > 1)
     result->setAttr(sm90::kSpillBytesAttr, b.getI64IntegerAttr(kSpillBytes));
   LazyCloner cloner(b, convertProductType);
   cloner.map(kernel.getBody().getArguments(), result.getBody().getArguments());
   emitLaunchDependents(b, kernel);
+  if (program->cluster > 1)
+    mapPrograms(b, *program, cloner, result);
   cloneScalars(cloner, kernel.getBody().front(), isScalar);
   Entry entry = createEntry(b, cloner, *program);
   emitRoles(b, *program, entry, cloner);

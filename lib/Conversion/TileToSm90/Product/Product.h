@@ -56,10 +56,14 @@
 
 namespace mlac {
 
-/// The stages that the schedule gives `kernel`'s rings, those `given` if they fit, or 0 and in
-/// `why` what does not. A kernel without products is not worth a reason.
-int64_t chooseProductStages(mlir::tile::KernelOp kernel, std::optional<int64_t> given,
-                            std::string &why);
+/// What the schedule gives `kernel`: stages of its rings, those `given` if they fit, or 0 and in
+/// `why` what does not (a kernel without products is not worth a reason); and CTAs that divide the
+/// depth.
+struct ProductPlan {
+  int64_t stages = 0, cluster = 1;
+};
+ProductPlan planProduct(mlir::tile::KernelOp kernel, std::optional<int64_t> given,
+                        std::string &why);
 
 /// Builds, before `kernel`, the sm90.kernel of the same name in the product
 /// schedule; a null op, and in `why` what does not fit, for kernels it does not

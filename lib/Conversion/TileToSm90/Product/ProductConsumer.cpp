@@ -40,6 +40,8 @@ public:
     Role::run();
     if (program.takesTurns() && index == 0) // takes the one that is left over
       turn(/*of=*/0, /*arrives=*/false);
+    if (hasClusterSum()) // no other CTA reaches this one's shared memory from then on
+      sm90::AcquireOp::create(b, entry.sumsRings[index], getSumsStage(), /*keeps=*/true);
     if (!entry.staging.empty()) // shared memory is read until then
       emitElected([&] { sm90::StoreWaitOp::create(b, /*pending=*/0); });
   }
@@ -71,6 +73,15 @@ private:
   Value loadFactor(tile::DotOp dot);
   void addProduct(tile::DotOp dot, Value product, Value factor);
   void join();
+  /// Whether this consumer has sums that CTAs of a cluster add up.
+  bool hasClusterSum() const { return index < entry.sumsRings.size(); }
+  /// Instead of `sum`, what this CTA has of the cluster's.
+  void addClusterSum(Value sum) {
+    cloner.map(sum, emitClusterSum(b, program, entry, entry.sumsRings[index], getSumsStage(),
+                                   cloner.get(sum)));
+  }
+  /// The place in the view of what this CTA has of the tile at `offsets`.
+  SmallVector<Value> getShareOffsets(ValueRange offsets, bool isTransposed, Type tile);
   void release(ValueRange used, unsigned firstRing = 0);
   void advanceAll();
   Value findOperand(Value tile);
@@ -201,9 +212,11 @@ void Consumer::join() {
     Value other = sm90::UnparkOp::create(b, own.getType(), getParked());
     sm90::ReleaseOp::create(b, ring, stage);
     cloner.map(program.joint->getResult(0), arith::AddFOp::create(b, own, other));
+    if (hasClusterSum())
+      addClusterSum(program.joint->getResult(0));
   } else {
     sm90::AcquireOp::create(b, ring, stage);
-    sm90::ParkOp::create(b, own, getParked());
+    sm90::ParkOp::create(b, own, getParked(), /*rank=*/IntegerAttr());
     sm90::PublishOp::create(b, ring, stage, /*part=*/0);
   }
   stages.back() = sm90::StageNextOp::create(b, stage, ring);
@@ -215,13 +228,15 @@ void Consumer::advanceAll() {
 }
 
 void Consumer::emitFor(scf::ForOp loop) {
-  bool isOverDepth = loop.getBody() == getDot()->getBlock();
-  bool carries = isOverDepth && loop.getNumResults() != 0;
+  bool carries = loop == program.getDepthLoop();
   if (carries && program.overlapsProducts())
-    return emitSteps(loop);
-  if (carries && program.overlapsPromotions())
-    return emitPromotedLoop(loop);
-  Role::emitFor(loop);
+    emitSteps(loop);
+  else if (carries && program.overlapsPromotions())
+    emitPromotedLoop(loop);
+  else
+    Role::emitFor(loop);
+  if (carries && hasClusterSum() && !program.joint)
+    addClusterSum(program.getSum(getDot()));
 }
 
 /// A step of the loop over the depth: the next product starts, the one before ends.
@@ -252,9 +267,8 @@ void Consumer::emitSteps(scf::ForOp loop) {
   values.append(stages);
   advanceAll();
   values.append(stages);
-  if (second < *getConstantIntValue(loop.getUpperBound())) {
-    auto result = scf::ForOp::create(b, arith::ConstantIndexOp::create(b, second),
-                                     cloner.get(loop.getUpperBound()),
+  if (second < *getConstantIntValue(loop.getLowerBound()) + program.getDepthSpan()) {
+    auto result = scf::ForOp::create(b, arith::ConstantIndexOp::create(b, second), getEnd(loop),
                                      arith::ConstantIndexOp::create(b, step), values);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToEnd(result.getBody());
@@ -269,7 +283,7 @@ void Consumer::emitSteps(scf::ForOp loop) {
 
 Value Consumer::loadFactorAt(scf::ForOp loop, Value place) {
   LazyCloner::Scope scope(cloner);
-  cloner.map(loop.getInductionVar(), place);
+  cloner.map(loop.getInductionVar(), getPlace(loop, place));
   return loadFactor(getDot());
 }
 
@@ -321,8 +335,7 @@ void Consumer::emitPromotedLoop(scf::ForOp loop) {
   unsigned number = cast<BlockArgument>(program.getCarried(getDot())).getArgNumber() - 1;
   int64_t first = *getConstantIntValue(loop.getLowerBound()),
           step = *getConstantIntValue(loop.getStep()),
-          steps = llvm::divideCeil(*getConstantIntValue(loop.getUpperBound()) - first, step),
-          rest = steps % kPromotedSteps;
+          steps = llvm::divideCeil(program.getDepthSpan(), step), rest = steps % kPromotedSteps;
   auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, value); };
   Value sum = cloner.get(loop.getInitArgs()[number]), end = constant(first + (steps - rest) * step);
   if (steps != rest) {
@@ -399,8 +412,22 @@ void Consumer::store(tile::StoreOp op) {
   if (staging != entry.staging.end())
     return storeStaged(op, staging->second);
   bool paired = !op.getTransposed() && arePaired(op.getView(), op.getOffsets().back());
-  sm90::StoreOp::create(b, cloner.get(op.getValue()), cloner.get(op.getView()),
-                        cloner.get(op.getOffsets()), paired, op.getTransposed());
+  sm90::StoreOp::create(
+      b, cloner.get(op.getValue()), cloner.get(op.getView()),
+      getShareOffsets(op.getOffsets(), op.getTransposed(), op.getValue().getType()), paired,
+      op.getTransposed());
+}
+
+SmallVector<Value> Consumer::getShareOffsets(ValueRange offsets, bool isTransposed, Type type) {
+  SmallVector<Value> at = cloner.get(offsets);
+  auto tile = dyn_cast<RankedTensorType>(type);
+  if (program.cluster == 1 || !tile || tile.getRank() != 2)
+    return at;
+  int64_t columns = program.getShare(tile).getDimSize(1);
+  Value first = arith::MulIOp::create(b, entry.rank, arith::ConstantIndexOp::create(b, columns));
+  Value &along = isTransposed ? at.front() : at.back();
+  along = arith::AddIOp::create(b, along, first);
+  return at;
 }
 
 /// The copy out of shared memory goes on under the next tile's products.
@@ -410,7 +437,8 @@ void Consumer::storeStaged(tile::StoreOp op, const Entry::Staging &staging) {
   sm90::StoreSharedOp::create(b, cloner.get(op.getValue()), staging.tile, op.getTransposed(),
                               /*column=*/IntegerAttr());
   sm90::BarrierOp::create(b);
-  SmallVector<Value> offsets = cloner.get(op.getOffsets());
+  SmallVector<Value> offsets =
+      getShareOffsets(op.getOffsets(), op.getTransposed(), op.getValue().getType());
   emitElected([&] {
     sm90::TmaStoreOp::create(b, staging.tile, staging.map, offsets);
     sm90::StoreCommitOp::create(b);
@@ -430,8 +458,12 @@ void Consumer::emit(Operation *op) {
   if (auto load = dyn_cast<tile::LoadOp>(op)) {
     if (llvm::is_contained(program.scales, load)) // its product reads it
       return;
-    Value loaded = sm90::LoadOp::create(b, convertProductType(load, load.getType()),
-                                        cloner.get(load.getView()), cloner.get(load.getOffsets()),
+    SmallVector<Value> offsets =
+        program.isBehindDepth(load)
+            ? getShareOffsets(load.getOffsets(), /*isTransposed=*/false, load.getType())
+            : cloner.get(load.getOffsets());
+    Value loaded = sm90::LoadOp::create(b, program.convertType(load, load.getType()),
+                                        cloner.get(load.getView()), offsets,
                                         arePaired(load.getView(), load.getOffsets().back()));
     return cloner.map(load.getResult(), loaded);
   }

@@ -62,6 +62,8 @@ struct Program : RoleProgram {
   llvm::DenseMap<mlir::Operation *, Promotion> promotions;
   /// Adds the sum of the second consumer to the first one's, which goes on with it; or null.
   mlir::arith::AddFOp joint;
+  /// CTAs that have a part of the depth each, and of the results' columns.
+  int64_t cluster = 1;
 
   /// What the loop over the depth carries for a product, and what it yields.
   mlir::Value getCarried(mlir::tile::DotOp dot) const {
@@ -102,12 +104,34 @@ struct Program : RoleProgram {
     mlir::Operation *dot = dots.front();
     return op->isAncestor(dot);
   }
+  /// The loop over the depth, whose steps CTAs of a cluster divide evenly; null without one.
+  mlir::scf::ForOp getDepthLoop() const;
+  /// Of the depth, for each CTA.
+  int64_t getDepthSpan() const;
+  /// Whether `op` computes with tiles of results: behind the loop over the depth.
+  bool isBehindDepth(mlir::Operation *op) const;
+  /// A result's columns that a CTA of the cluster has, as a tile.
+  mlir::RankedTensorType getShare(mlir::RankedTensorType tile) const {
+    return mlir::RankedTensorType::get({tile.getDimSize(0), tile.getDimSize(1) / cluster},
+                                       tile.getElementType(), tile.getEncoding());
+  }
+  /// The type in a role of what `op` makes as `type`.
+  mlir::Type convertType(mlir::Operation *op, mlir::Type type) const;
+  /// Rows and columns of the view that a store writes.
+  mlir::SmallVector<int64_t, 2> getStoredShape(mlir::tile::StoreOp store) const;
+  /// Bytes of shared memory through which a cluster adds up its parts.
+  int64_t getSumsBytes() const;
   /// Whether a consumer has its next product in flight before it frees the stage of the
   /// one before.
   bool overlapsProducts() const;
   /// The same of products that are promoted: two of them stand beside the sum.
   bool overlapsPromotions() const;
 };
+
+/// CTAs of a cluster at most: of more, a launch needs an opt-in (Sm90Limits.h).
+inline constexpr int64_t kMostClusterCtas = 8;
+/// How many CTAs may divide the program's depth, of those that the kernel allows.
+int64_t chooseCluster(const Program &program);
 
 /// Null, and in `why` the reason, for kernels that the schedule does not take.
 std::optional<Program> matchProgram(mlir::tile::KernelOp kernel, std::string &why);
@@ -132,7 +156,7 @@ Choice getChoice(mlir::Value operand);
 bool isScalar(mlir::Operation *op);
 
 /// The shared tile of a staged store: rows and columns are those of its view.
-mlir::sm90::SmemType getStagingType(mlir::tile::StoreOp store);
+mlir::sm90::SmemType getStagingType(const Program &program, mlir::tile::StoreOp store);
 
 /// What the kernel's entry provides to the roles, by producer.
 struct Entry {
@@ -146,8 +170,22 @@ struct Entry {
   };
   /// Where the second consumer leaves its sum for the first.
   mlir::Value parkingRing;
+  /// Of a cluster: this CTA's rank, where its part of the depth begins, and through what each
+  /// consumer gets the others' sums.
+  mlir::Value rank, depthBegin;
+  mlir::SmallVector<mlir::Value, 2> sumsRings;
   llvm::DenseMap<mlir::Operation *, Staging> staging;
 };
+
+/// What a cluster's CTAs need of the entry.
+void addCluster(mlir::ImplicitLocOpBuilder &b, const Program &program, Entry &entry);
+/// Makes `kernel` one of clusters: each runs what one of the tile kernel's programs does.
+void mapPrograms(mlir::ImplicitLocOpBuilder &b, const Program &program, LazyCloner &cloner,
+                 mlir::sm90::KernelOp kernel);
+/// What this CTA has of the sum of all CTAs' `sum`, by way of `ring`, whose `stage` goes on.
+mlir::Value emitClusterSum(mlir::ImplicitLocOpBuilder &b, const Program &program,
+                           const Entry &entry, mlir::Value ring, mlir::Value &stage,
+                           mlir::Value sum);
 
 /// Fills the role that `b` stands in.
 void emitProducer(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,

@@ -135,18 +135,23 @@ bool product::Program::isTight() const {
 }
 
 Value product::Program::getSum(tile::DotOp dot) const {
-  auto loop = dyn_cast<scf::ForOp>(dot->getParentOp());
-  if (!loop || loop.getNumResults() == 0)
+  scf::ForOp loop = getDepthLoop();
+  if (!loop)
     return dot.getResult();
   return loop.getResult(cast<BlockArgument>(getCarried(dot)).getArgNumber() - 1);
 }
 
-sm90::SmemType product::getStagingType(tile::StoreOp store) {
-  auto type = cast<RankedTensorType>(store.getValue().getType());
-  SmallVector<int64_t, 2> shape(type.getShape());
+SmallVector<int64_t, 2> product::Program::getStoredShape(tile::StoreOp store) const {
+  SmallVector<int64_t, 2> shape(
+      getShare(cast<RankedTensorType>(store.getValue().getType())).getShape());
   if (store.getTransposed())
     std::swap(shape[0], shape[1]);
-  return getSharedType(shape, type.getElementType());
+  return shape;
+}
+
+sm90::SmemType product::getStagingType(const Program &program, tile::StoreOp store) {
+  return getSharedType(program.getStoredShape(store),
+                       cast<RankedTensorType>(store.getValue().getType()).getElementType());
 }
 
 Choice product::getChoice(Value operand) {

@@ -24,12 +24,16 @@ class Role {
 public:
   Role(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
        const LazyCloner &cloner)
-      : b(b), program(program), entry(entry), cloner(cloner, convertProductType) {}
+      : b(b), program(program), entry(entry), cloner(cloner, [&program](Operation *op, Type type) {
+          return program.convertType(op, type);
+        }) {}
   virtual ~Role() = default;
 
   void run() {
     Value start = sm90::StageStartOp::create(b);
-    stages.assign(entry.rings.size() + (entry.parkingRing ? 1 : 0), start);
+    stages.assign(entry.rings.size() + (entry.sumsRings.empty() ? 0 : 1) +
+                      (entry.parkingRing ? 1 : 0),
+                  start);
     tile::KernelOp kernel = program.kernel;
     emitBlock(kernel.getBody().front());
   }
@@ -57,6 +61,12 @@ protected:
   void advance(unsigned ring) {
     stages[ring] = sm90::StageNextOp::create(b, stages[ring], entry.rings[ring]);
   }
+  /// Of the ring through which a cluster's sums go.
+  Value &getSumsStage() { return stages[entry.rings.size()]; }
+  /// The end of the steps that this CTA has of `loop`, a loop over the depth counted from 0, and
+  /// the place of its step at `value`.
+  Value getEnd(scf::ForOp loop);
+  Value getPlace(scf::ForOp loop, Value value);
   Value getParked() {
     Type type = cast<sm90::RingType>(entry.parkingRing.getType()).getTiles().front();
     return sm90::StageTileOp::create(b, type, entry.parkingRing, stages.back(), /*index=*/0);
@@ -66,7 +76,7 @@ protected:
   const Program &program;
   const Entry &entry;
   LazyCloner cloner;
-  SmallVector<Value> stages; // by ring, the parking ring's last
+  SmallVector<Value> stages; // by ring, a cluster's sums' ring, the parking ring's last
 };
 
 } // namespace mlac::product

@@ -67,6 +67,19 @@ void Role::emitRegion(scf::ForOp from, scf::ForOp to) {
   scf::YieldOp::create(b, yielded);
 }
 
+Value Role::getEnd(scf::ForOp loop) {
+  if (program.cluster == 1 || loop != program.getDepthLoop())
+    return cloner.get(loop.getUpperBound());
+  int64_t first = *getConstantIntValue(loop.getLowerBound());
+  return arith::ConstantIndexOp::create(b, first + program.getDepthSpan());
+}
+
+Value Role::getPlace(scf::ForOp loop, Value value) {
+  if (program.cluster == 1 || loop != program.getDepthLoop())
+    return value;
+  return arith::AddIOp::create(b, value, entry.depthBegin);
+}
+
 void Role::emitFor(scf::ForOp loop) {
   SmallVector<Value> inits;
   SmallVector<unsigned> kept;
@@ -76,12 +89,15 @@ void Role::emitFor(scf::ForOp loop) {
       inits.push_back(cloner.get(loop.getInitArgs()[number]));
     }
   inits.append(stages);
-  auto result =
-      scf::ForOp::create(b, cloner.get(loop.getLowerBound()), cloner.get(loop.getUpperBound()),
-                         cloner.get(loop.getStep()), inits);
+  auto result = scf::ForOp::create(b, cloner.get(loop.getLowerBound()), getEnd(loop),
+                                   cloner.get(loop.getStep()), inits);
   {
     LazyCloner::Scope scope(cloner);
-    cloner.map(loop.getInductionVar(), result.getInductionVar());
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(result.getBody());
+      cloner.map(loop.getInductionVar(), getPlace(loop, result.getInductionVar()));
+    }
     for (auto [at, number] : llvm::enumerate(kept))
       cloner.map(loop.getRegionIterArgs()[number], result.getRegionIterArgs()[at]);
     stages = llvm::to_vector(ValueRange(result.getRegionIterArgs()).take_back(stages.size()));

@@ -17,15 +17,18 @@ static Attribute describe(MLIRContext *context, const ScheduleParameters &parame
   return tile::ProductScheduleAttr::get(context, parameters.get(product::kStages));
 }
 
-/// Rings of the forced depth, or as deep as they should be.
+/// Rings of the forced depth, or as deep as they should be. The kernel keeps the cluster that it
+/// gets.
 static std::optional<ScheduleParameters> plan(tile::KernelOp kernel, const ScheduleRequest &request,
                                               std::string &why) {
   ScheduleParameters parameters;
   parameters.kind = ScheduleKind::Product;
-  int64_t stages = chooseProductStages(kernel, request.get(product::kStages), why);
-  if (stages == 0)
+  ProductPlan product = planProduct(kernel, request.get(product::kStages), why);
+  if (product.stages == 0)
     return std::nullopt;
-  parameters.set(product::kStages, stages);
+  parameters.set(product::kStages, product.stages);
+  if (product.cluster == 1)
+    kernel->removeAttr(tile::kDepthClusterAttr);
   return parameters;
 }
 

@@ -208,7 +208,7 @@ void TurnConsumer::emitFor(scf::ForOp op) {
 void TurnConsumer::give(unsigned giver, Value tile) {
   Value ring = entry.states[giver], &stage = stateStages[giver];
   sm90::AcquireOp::create(b, ring, stage);
-  sm90::ParkOp::create(b, tile, getTile(ring, stage, 0));
+  sm90::ParkOp::create(b, tile, getTile(ring, stage, 0), /*rank=*/IntegerAttr());
   sm90::PublishOp::create(b, ring, stage, /*part=*/0);
   stage = next(stage, ring);
 }

@@ -67,6 +67,10 @@ static LogicalResult verifyParked(Operation *op, Type value, SmemType tile) {
 }
 
 LogicalResult ParkOp::verify() {
+  auto kernel = (*this)->getParentOfType<KernelOp>();
+  int64_t cluster = kernel ? kernel.getClusterSize() : 1;
+  if (std::optional<int64_t> rank = getRank(); rank && (*rank < 0 || *rank >= cluster)) // (C3)
+    return emitOpError("expected a rank of the cluster's ") << cluster << ", got " << *rank;
   return verifyParked(*this, getValue().getType(), getTarget().getType());
 }
 

@@ -51,6 +51,13 @@ static int64_t getCluster(Operation *op) {
   return kernel ? kernel.getClusterSize() : 1;
 }
 
+/// That `remote` has other CTAs to reach.
+static LogicalResult verifyRemote(Operation *op, bool isRemote) {
+  if (!isRemote || getCluster(op) > 1)
+    return success();
+  return op->emitOpError("'remote' expects a kernel with a cluster of more than 1 CTA");
+}
+
 static int64_t getRank(Value view) { return cast<MemRefType>(view.getType()).getRank(); }
 
 //===----------------------------------------------------------------------===//
@@ -182,6 +189,8 @@ LogicalResult ExpectOp::verify() {
 }
 
 LogicalResult PublishOp::verify() {
+  if (failed(verifyRemote(*this, getRemote()))) // (C2)
+    return failure();
   return verifyPart(*this, getRing().getType(), static_cast<int32_t>(getPart()));
 }
 
@@ -190,12 +199,14 @@ LogicalResult CopyPublishOp::verify() {
 }
 
 LogicalResult AwaitOp::verify() {
+  if (failed(verifyRemote(*this, getRemote()))) // (C2)
+    return failure();
   return verifyPart(*this, getRing().getType(), static_cast<int32_t>(getPart()));
 }
 
 LogicalResult ReleaseOp::verify() {
-  if (getRemote() && getCluster(*this) == 1) // (C2)
-    return emitOpError("'remote' expects a kernel with a cluster of more than 1 CTA");
+  if (failed(verifyRemote(*this, getRemote()))) // (C2)
+    return failure();
   return verifyFreed(*this, getRing()); // (C1)
 }
 

@@ -26,6 +26,7 @@ static constexpr mlac::LentAttr kAttrs[] = {
     {kWaitsForDependencyAttr, AttrPlace::Op, kKernels, mlac::kUnitContent},
     {kRowKernelAttr, AttrPlace::Op, kKernels, mlac::kUnitContent},
     {kResidentProgramsAttr, AttrPlace::Op, kKernels, mlac::kCountContent},
+    {kDepthClusterAttr, AttrPlace::Op, kKernels, mlac::kCountContent},
     {kMaxRowsAttr, AttrPlace::Op, kKernels, mlac::kCountContent},
     {kScheduleAttr,
      AttrPlace::Op,

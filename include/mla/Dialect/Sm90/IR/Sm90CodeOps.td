@@ -74,7 +74,8 @@ class Sm90_Parked<string mnemonic, dag operands> : Sm90_Op<mnemonic> {
 }
 
 def Sm90_ParkOp : Sm90_Parked<"park", (ins Sm90_Tile2D:$value,
-                                           Arg<Sm90_Smem, "", [MemWrite]>:$target)> {
+                                           Arg<Sm90_Smem, "", [MemWrite]>:$target,
+                                           OptionalAttr<I64Attr>:$rank)> {
   let summary = "leaves a fragment in shared memory, as its threads hold it";
   let description = [{
     Row w of `target` becomes what warp w holds of `value`, in an order of its own: `sm90.unpark` of the
@@ -86,10 +87,17 @@ def Sm90_ParkOp : Sm90_Parked<"park", (ins Sm90_Tile2D:$value,
     target [4, 16 N]    | thread 0: 4 registers | thread 1: 4 | ... | thread 0: the next 4 | ...
     ```
 
+    With `rank` it goes to the same place of the shared memory of this CTA of the cluster, its own
+    or another's (`st.shared::cluster`), which has not ended. A `sm90.publish` with `remote` shows
+    it to those who await the ring there.
+
     (C1) a fragment [64, N] of f32 with column_split 1; the tile is linear, [4, 16 N], of f32.
     (C2) stands in a role of one warpgroup.
+    (C3) `rank`: the kernel's cluster has it.
   }];
-  let assemblyFormat = "$value `to` $target attr-dict `:` type($value) `,` type($target)";
+  let assemblyFormat = [{
+    $value `to` $target (`rank` $rank^)? attr-dict `:` type($value) `,` type($target)
+  }];
 }
 
 def Sm90_UnparkOp : Sm90_Parked<"unpark", (ins Arg<Sm90_Smem, "", [MemRead]>:$source)> {

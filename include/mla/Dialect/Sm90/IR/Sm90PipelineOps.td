@@ -211,16 +211,22 @@ def Sm90_ExpectOp : Sm90_RingAccess<"expect", (ins I32Attr:$part,
   let hasVerifier = 1;
 }
 
-def Sm90_PublishOp : Sm90_RingAccess<"publish", (ins I32Attr:$part)> {
+def Sm90_PublishOp : Sm90_RingAccess<"publish", (ins I32Attr:$part, UnitAttr:$remote)> {
   let summary = "a producer's warps arrive on a full barrier";
   let description = [{
     What the executing warps wrote to shared memory with ordinary stores before
     is visible to whoever awaits the barrier (wgmma: after a `sm90.proxy_fence`
     before the publish).
+    With `remote` the arrival goes to this ring's barrier in every CTA of the cluster, and shows
+    what was written there (`sm90.park` with a rank): it releases at cluster scope, which costs a
+    GPU-wide fence for each warp, so it is for the end of a tile and not for its steps.
 
     (C1) 0 ≤ part < parts of the ring.
+    (C2) `remote`: the kernel has a cluster of more than 1.
   }];
-  let assemblyFormat = "$ring `[` $stage `]` `part` $part attr-dict `:` type($ring)";
+  let assemblyFormat = [{
+    $ring `[` $stage `]` `part` $part (`remote` $remote^)? attr-dict `:` type($ring)
+  }];
   let hasVerifier = 1;
 }
 
@@ -238,12 +244,18 @@ def Sm90_CopyPublishOp : Sm90_RingAccess<"copy_publish", (ins I32Attr:$part)> {
   let hasVerifier = 1;
 }
 
-def Sm90_AwaitOp : Sm90_RingAccess<"await", (ins I32Attr:$part)> {
+def Sm90_AwaitOp : Sm90_RingAccess<"await", (ins I32Attr:$part, UnitAttr:$remote)> {
   let summary = "a consumer waits until a part of the stage is full";
   let description = [{
+    With `remote` it sees what other CTAs of the cluster wrote to this one's shared memory and
+    published with `remote` (it acquires at cluster scope).
+
     (C1) 0 ≤ part < parts of the ring.
+    (C2) `remote`: the kernel has a cluster of more than 1.
   }];
-  let assemblyFormat = "$ring `[` $stage `]` `part` $part attr-dict `:` type($ring)";
+  let assemblyFormat = [{
+    $ring `[` $stage `]` `part` $part (`remote` $remote^)? attr-dict `:` type($ring)
+  }];
   let hasVerifier = 1;
 }
 

@@ -34,6 +34,11 @@ public:
   /// Lets a GPU give each thread neighbouring columns (tile.kernel).
   void markRowKernel() { entry->getParentOp()->setAttr(mlir::tile::kRowKernelAttr, getUnitAttr()); }
 
+  /// So many CTAs may divide the loop over the depth of a program (tile.kernel).
+  void setDepthCluster(int64_t count) {
+    entry->getParentOp()->setAttr(mlir::tile::kDepthClusterAttr, getI64IntegerAttr(count));
+  }
+
   /// So many programs are to fit on a multiprocessor (tile.kernel).
   void setResidentPrograms(int64_t count) {
     entry->getParentOp()->setAttr(mlir::tile::kResidentProgramsAttr, getI64IntegerAttr(count));
