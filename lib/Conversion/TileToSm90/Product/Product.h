@@ -38,6 +38,8 @@
 //   consumer 0    | turn, start P(0) | wait, P(0) times scales to C(0) | turn, start P(1) | ...
 //   consumer 1                       | turn, start P(2) | wait, P(2) times scales to C(2) | ...
 //
+// CTAs of a cluster may divide the steps (ProductCluster.cpp).
+//
 // Two CTAs share a multiprocessor if the next kernel begins early and half the shared memory
 // still holds enough of the invariant operand to cover memory's latency; so do the CTAs of this
 // kernel and of the next.
