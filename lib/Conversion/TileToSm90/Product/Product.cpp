@@ -544,9 +544,12 @@ sm90::KernelOp mlac::buildProductSchedule(tile::KernelOp kernel, std::string &wh
   ImplicitLocOpBuilder b(kernel.getLoc(), kernel.getOperation());
   auto result = createRoleKernel(b, kernel, program->countRoles());
   // Two sums of a consumer and a step's product leave it less than the tile's index arithmetic
-  // takes ahead of the loop over the depth and behind it.
-  constexpr int64_t kSpillBytes = 128;
-  if (program->dots.size() > program->countConsumers() || program->cluster > 1)
+  // takes ahead of the loop over the depth and behind it. What a cluster's CTAs send each other,
+  // beside a bias or scales of channels, spills up to 224 bytes behind it (ptxas 13.0).
+  constexpr int64_t kSpillBytes = 128, kClusterSpillBytes = 256;
+  if (program->cluster > 1)
+    result->setAttr(sm90::kSpillBytesAttr, b.getI64IntegerAttr(kClusterSpillBytes));
+  else if (program->dots.size() > program->countConsumers())
     result->setAttr(sm90::kSpillBytesAttr, b.getI64IntegerAttr(kSpillBytes));
   LazyCloner cloner(b, convertProductType);
   cloner.map(kernel.getBody().getArguments(), result.getBody().getArguments());
