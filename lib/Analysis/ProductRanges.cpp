@@ -165,16 +165,16 @@ double mlac::predictRangeMicroseconds(const ProductShape &shape, int64_t rows,
 /// 128 of them take 43 us (one H200, 7168 x 16384, docs/lab/products.md).
 static constexpr double kTokensAsColumnsCycles = 670;
 
-double mlac::predictTokensAsColumns(const ProductShape &shape, int64_t cluster,
+double mlac::predictTokensAsColumns(const ProductShape &shape, int64_t rows, int64_t cluster,
                                     const TargetDescription &target) {
-  constexpr int64_t columns = SwappedTile::kColumns, rows = kProductTileRows;
+  constexpr int64_t columns = SwappedTile::kColumns;
   Model model{shape, target};
-  RangeTiles tiles{rows, columns, /*tailColumns=*/0, /*parts=*/1, cluster};
+  RangeTiles tiles{kProductTileRows, columns, /*tailColumns=*/0, /*parts=*/1, cluster};
   auto count = static_cast<int64_t>(llvm::divideCeil(shape.columns, columns)) * shape.batch;
   auto turns = static_cast<double>(llvm::divideCeil(count, countClusters(cluster, target)));
   auto steps = static_cast<double>(shape.depth / kCodedDepth) / static_cast<double>(cluster);
   double time = turns * (steps * model.microseconds(kTokensAsColumnsCycles) +
-                         predictClusterSum(rows, columns, cluster));
+                         predictClusterSum(kProductTileRows, columns, cluster));
   auto programs = static_cast<double>(count * cluster) / turns;
   return std::max(time, model.memory(rows, tiles, programs)) +
          model.microseconds(target.sm.loadLatencyCycles) + target.sm.kernelMicroseconds;

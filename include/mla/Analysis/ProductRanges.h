@@ -66,9 +66,9 @@ struct ProductRanges {
   }
 };
 
-/// Microseconds of a product of codes and codes of 65 to 128 rows in tiles with tokens as columns,
-/// whose depth `cluster` CTAs divide.
-double predictTokensAsColumns(const ProductShape &shape, int64_t cluster,
+/// Microseconds of a product of codes and codes of `rows`, 65 to 128, in tiles with tokens as
+/// columns, whose depth `cluster` CTAs divide.
+double predictTokensAsColumns(const ProductShape &shape, int64_t rows, int64_t cluster,
                               const TargetDescription &target);
 
 /// `mayCut`: the depth may be cut in parts, of at most 128 rows, or of more where the kernel that

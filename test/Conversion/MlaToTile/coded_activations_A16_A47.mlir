@@ -131,13 +131,14 @@ func.func @rows(%x: tensor<?x512xbf16> {mla.input = "x"}, %c: tensor<128x512xf8E
 
 // -----
 
-// Many rows of a deep product: tiles of 256 rows, whose scales lie in blocks of 128 rows, group by group. The last tile
-// begins where it ends with the rows' last block.
+// More rows of a deep product: tiles of 256 and of 128 rows, by ranges of rows. Scales lie in blocks of rows, group by
+// group. The last tile begins where it ends with the rows' last block.
 
 // CHECK-LABEL: tile.plan @deep
-// CHECK: %[[IS_FEW:.*]] = arith.cmpi {{.*}}, %c384
-// CHECK: tile.launch @linear_coded_8192x4096_tile_128x{{64|128}}
+// CHECK: tile.launch @linear_coded_8192x4096_rows_128
+// CHECK: arith.cmpi sle, {{.*}}, %c256
 // CHECK: tile.launch @linear_coded_8192x4096_tile_256x128
+// CHECK: tile.launch @linear_coded_8192x4096_tile_128x128
 // CHECK-LABEL: tile.kernel @quantize_128
 // CHECK-DAG: %[[FIRST:.*]] = arith.muli %{{.*}}, %c64 : index
 // CHECK-DAG: %[[GROUP:.*]] = arith.muli %{{.*}}, %c128 : index

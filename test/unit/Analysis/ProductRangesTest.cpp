@@ -218,7 +218,7 @@ TEST(ProductRanges, A47_PredictWhatClustersTook) {
                               {3584, 5632, 128, 2, 13.2}};
   for (const Measured &one : columns) {
     ProductShape shape{one.columns, one.depth, 1, ProductOperands::Codes, kMostCodedColumns};
-    double predicted = predictTokensAsColumns(shape, one.cluster, kH200) + 3.5;
+    double predicted = predictTokensAsColumns(shape, one.rows, one.cluster, kH200) + 3.5;
     EXPECT_NEAR(predicted / one.us, 1, 0.2) << one.columns << " x " << one.depth;
   }
 }

@@ -229,7 +229,7 @@ bool mlac::mla_to_tile::hasFasterRange(StepLowering &step, const Product &produc
   constexpr int64_t typicalRows = 112;
   ProductShape shape = getShape(product);
   return predictRangeMicroseconds(shape, typicalRows, ranges.find(typicalRows), step.machine) <
-         predictTokensAsColumns(shape, cluster, step.machine);
+         predictTokensAsColumns(shape, typicalRows, cluster, step.machine);
 }
 
 static ProductShape getReadShape(const Product &product) {
