@@ -387,7 +387,7 @@ const CodedCase kCases[] = {
     {"both_latents_5", "latents", 5, 192, 1024, 128, 128, true},
     {"both_latents_140", "latents", 140, 192, 256, 128, 128, true},
     // A deep product (TurnsTest.cpp: of four products). The last tile ends with the rows.
-    {"both_deep_390", "plain", 390, 64, 4096, 128, 128, true},
+    {"both_cluster_deep_390", "plain", 390, 64, 4096, 128, 128, true},
     {"both_chain_3", "chain", 3, 256, 256, 128, 128, true},
     {"both_chain_130", "chain", 130, 256, 256, 128, 128, true},
     {"rows_and_blocks_3", "plain", 3, 192, 384, 1, 128},
@@ -422,8 +422,9 @@ INSTANTIATE_TEST_SUITE_P(Cases, CodedProducts, ::testing::ValuesIn(kCases),
 class CodedMutations : public ::testing::Test, protected Context {};
 
 TEST_F(CodedMutations, AreFound) {
-  // More steps than stages, and a second tile after the exchange of sums.
-  Step step({"tiles", "plain", 16, 128, 16 * 256, 128, 128}, context);
+  // More steps than stages, an odd number that no cluster divides, and a second tile after the
+  // exchange of sums.
+  Step step({"tiles", "plain", 16, 128, 15 * 256, 128, 128}, context);
   ASSERT_TRUE(step.isLowered);
   EXPECT_GE(step.countFoundMutations("tiles"), 47u);
 }
@@ -437,8 +438,8 @@ TEST_F(CodedMutations, A46_OfTurnedCodesAreFound) {
 
 TEST_F(CodedMutations, A47_OfProductsOfCodesAreFound) {
   // Tokens as columns: more steps than stages, tokens' scales among the operands, and a second
-  // tile.
-  Step step({"both", "plain", 70, 128, 6 * 256, 128, 128, true}, context);
+  // tile. No cluster divides an odd number of steps.
+  Step step({"both", "plain", 64, 128, 7 * 256, 128, 128, true}, context);
   ASSERT_TRUE(step.isLowered);
   EXPECT_GE(step.countFoundMutations("both", "output", /*launch=*/1), 50u);
 }
