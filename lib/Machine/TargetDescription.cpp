@@ -131,6 +131,11 @@ static constexpr TargetDescription kTargets[] = {
 
 llvm::ArrayRef<TargetDescription> mlac::getKnownTargets() { return kTargets; }
 
+int64_t TargetDescription::countSwappedRows(int64_t columns) const {
+  int64_t rows = tuning.streamOutputRegisters * mlir::sm90::kWarpgroupThreads / columns;
+  return rows / mlir::sm90::kColumnGroup * mlir::sm90::kColumnGroup;
+}
+
 std::optional<TargetDescription> mlac::findTargetDescription(llvm::StringRef name) {
   for (const TargetDescription &target : kTargets)
     if (target.name == name)

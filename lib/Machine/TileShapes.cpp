@@ -38,6 +38,7 @@ static constexpr TileShapes kCpuShapes = {
     .maxAccumulatorColumns = 4096,
     .narrowColumns = 4096,
     .wideMultiple = kWidthMultiple,
+    .maxDecodedLatent = 4096,
     .vectorRows = 64,
     .selectSlices = 1,
     .selectShortRow = 0,
@@ -76,6 +77,8 @@ static constexpr TileShapes kSm90Shapes = {
     .maxAccumulatorColumns = 512,
     .narrowColumns = 256,
     .wideMultiple = 128,
+    // 17 panels of 64 keys, with rope, and 16 heads of them leave 6 panels of shared memory.
+    .maxDecodedLatent = 1024,
     .vectorRows = 64,
     .selectSlices = 128,
     .selectShortRow = 8192,

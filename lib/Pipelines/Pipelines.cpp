@@ -55,13 +55,16 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   splitBatch.form = options.form;
   splitBatch.sparseMode = options.sparseMode;
   splitBatch.separateHeads = options.separateHeads;
-  splitBatch.mostLatent = TileShapes::get(options.target).maxAccumulatorColumns;
+  const TileShapes &shapes = TileShapes::get(options.target);
+  splitBatch.mostLatent = shapes.maxAccumulatorColumns;
+  splitBatch.mostDecodedLatent = shapes.maxDecodedLatent;
   passes.addPass(mla::createMlaSplitBatch(splitBatch));
 
   mla::MlaChooseFormOptions chooseForm;
   chooseForm.form = options.form;
   chooseForm.expandFrom = options.expandFrom;
   chooseForm.mostLatent = splitBatch.mostLatent;
+  chooseForm.mostDecodedLatent = splitBatch.mostDecodedLatent;
   chooseForm.report = options.report;
   passes.addPass(mla::createMlaChooseForm(chooseForm));
 

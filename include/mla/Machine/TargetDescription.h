@@ -119,6 +119,10 @@ struct TargetDescription {
   double launchMicroseconds;
   SmDescription sm = {};
   Tuning tuning = {};
+
+  /// Rows of an output of so many columns, on the side of products that is not padded to 64, that
+  /// its registers hold (stream).
+  int64_t countSwappedRows(int64_t columns) const;
 };
 
 /// The machine of this name ("h200", "cpu"), or nothing.

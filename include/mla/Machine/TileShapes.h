@@ -73,6 +73,9 @@ struct TileShapes {
   /// Largest width of an attention accumulator. Above `narrowColumns` it is a
   /// multiple of `wideMultiple`, so that warpgroups can share it evenly.
   int64_t maxAccumulatorColumns, narrowColumns, wideMultiple;
+  /// Columns of latents at most where a request has one query and rows are no codes: its heads are
+  /// cut into tiles whose accumulators fit all the same.
+  int64_t maxDecodedLatent;
   /// Elements of the kernels that work on row vectors only.
   int64_t vectorRows;
   /// Programs that share the selection from one row where there are few rows, at most; and the

@@ -19,6 +19,8 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include "gtest/gtest.h"
+
 using namespace mlac;
 using namespace mlac::test;
 using namespace mlir;
@@ -151,6 +153,16 @@ Attention::Attention(const AttentionCase &test, MLIRContext &context) : test(tes
   auto planOp = *module->getOps<tile::PlanOp>().begin();
   if (!plan.evaluate(planOp.getBody().front()) || !lowerToSm90())
     chosen.clear();
+}
+
+void Attention::expectReference() {
+  ASSERT_EQ(chosen, test.getSchedule());
+  std::vector<double> expected = computeReference();
+  std::optional<Buffers> buffers = runUnderEverySeed(plan, *module, {"output"});
+  ASSERT_TRUE(buffers);
+  const Bits &output = std::get<Bits>((*buffers)["output"]);
+  for (size_t i = 0; i < expected.size(); ++i)
+    ASSERT_NEAR(toFloat(output[i]), expected[i], kTolerance * test.getKeySize()) << i;
 }
 
 std::vector<double> Attention::computeReference() const {

@@ -112,6 +112,8 @@ Value PagedKernel::loadOutermostHeads(KernelBuilder &b, ValueRange args, Value b
     return b.load(view, {row, b.index(0)}, {tileRows, width});
   }
   Value token = work.firstToken, head = work.ownRow;
+  if (work.run)
+    head = b.add(head, firstHead(b, work));
   if (!hasOneQuery) { // tiles beyond the request's rows stay within the tensor
     token = b.add(token, arith::DivUIOp::create(b, head, b.index(heads)));
     token = b.minimum(token, b.sub(tokens, b.index(1)));
@@ -305,6 +307,8 @@ void PagedKernel::launchGrid() {
   if (problem.numSplits)
     name += "_split";
   step.launch(name, grid, planArgs, [&](KernelBuilder &b, ValueRange args) {
+    if (problem.needsFewRows)
+      setMostRows(b, *getMostRows());
     Work work = loadGridWork(b, args);
     b.ifThen(b.isBelow(work.row, work.rows), [&] { writeGrid(b, args, work); });
   });
@@ -408,6 +412,10 @@ std::optional<int64_t> PagedKernel::getMostRows() const {
   return most;
 }
 
+void PagedKernel::setMostRows(KernelBuilder &b, int64_t rows) {
+  b.getInsertionBlock()->getParentOp()->setAttr(tile::kMaxRowsAttr, b.getI64IntegerAttr(rows));
+}
+
 const PagedKernel::Partials &PagedKernel::getPartials() {
   if (partials)
     return *partials;
@@ -455,8 +463,7 @@ void PagedKernel::launchParts(std::optional<int64_t> mostRows, bool hasSides) {
   std::array<Value, 3> grid = {rowTiles(), step.dim("num_parts"), step.constant(1)};
   auto write = [&](KernelBuilder &b, ValueRange args) {
     if (mostRows)
-      b.getInsertionBlock()->getParentOp()->setAttr(tile::kMaxRowsAttr,
-                                                    b.getI64IntegerAttr(*mostRows));
+      setMostRows(b, *mostRows);
     Value part = b.programId(1);
     Value first = b.loadScalar(args[arg.workStarts], part);
     Value end = b.loadScalar(args[arg.workStarts], b.add(part, 1));

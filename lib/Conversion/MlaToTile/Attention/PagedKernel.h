@@ -69,6 +69,9 @@ protected:
     bool hasOwnValues = false;
     /// Schedules may have two tiles of half as many rows side by side, which share keys.
     bool canHaveSides = false;
+    /// Outputs are so wide that only the side of a product that is not padded to 64 rows holds
+    /// them.
+    bool needsFewRows = false;
   };
   /// Rows of one request and a range of its keys.
   struct Work {
@@ -171,6 +174,8 @@ private:
   // A program for each part.
   mlir::LogicalResult launchItems();
   std::optional<int64_t> getMostRows() const;
+  /// Says of the kernel under construction how many rows a request has.
+  static void setMostRows(KernelBuilder &b, int64_t rows);
   void launchParts(std::optional<int64_t> mostRows, bool hasSides);
   enum ItemField { kRequest, kFirstBlock, kBlocks, kSeqLen, kFirstToken, kQueryLen, kPartial };
   mlir::Value loadField(KernelBuilder &b, mlir::ValueRange args, mlir::Value item, ItemField field);

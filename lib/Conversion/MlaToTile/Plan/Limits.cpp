@@ -14,14 +14,16 @@ using namespace mlir;
 using namespace mlac::mla_to_tile;
 
 LogicalResult mlac::mla_to_tile::checkLatents(StepLowering &step, mla::AbsorbedAttentionOp op) {
-  int64_t width = op.getCache().getType().getKvLoraRank(),
-          limit = step.shapes.maxAccumulatorColumns;
+  mla::CacheType cache = op.getCache().getType();
+  bool isDecoded = op.getBatch().getType().getQueryLen() == 1 && !cache.isQuantized();
+  int64_t width = cache.getKvLoraRank(), values = step.shapes.maxAccumulatorColumns,
+          limit = isDecoded ? step.shapes.maxDecodedLatent : values;
   if (width <= limit)
     return success();
   return op.emitOpError("expected a kv_lora_rank of at most ")
          << limit << " in the absorbed form on " << step.machine.chip << ", got " << width
          << "; the expanded form (--form=expanded) takes any, with a v_head_dim of at most "
-         << limit;
+         << values;
 }
 
 LogicalResult mlac::mla_to_tile::checkLatents(StepLowering &step, mla::SparseAttentionOp op) {

@@ -74,6 +74,10 @@ sm90::SmemType stream::getOperandType(const Program &program) {
                                                             : element);
 }
 
+static RankedTensorType getTileType(Value value) {
+  return dyn_cast<RankedTensorType>(value.getType());
+}
+
 bool Program::isKeys(Value tile) const {
   if (auto slice = tile.getDefiningOp<tensor::ExtractSliceOp>())
     tile = slice.getSource();
@@ -87,6 +91,18 @@ int64_t Program::countWeights() const {
 /// A sides loop goes from 0 to a constant.
 int64_t Program::countSides() const {
   return sides ? *getConstantIntValue(scf::ForOp(sides).getUpperBound()) : 1;
+}
+
+int64_t Program::getLoadWidth(unsigned load) const {
+  return getTileType(keys[load]->getResult(0)).getDimSize(1);
+}
+
+unsigned Program::findPart(Value operand, int64_t column) const {
+  auto isThere = [&](const Part &part) {
+    return operands[part.tile] == operand && part.column <= column &&
+           column < part.column + part.columns;
+  };
+  return llvm::find_if(parts, isThere) - parts.begin();
 }
 
 bool Program::hasLoads(Operation *op) const {
@@ -113,10 +129,6 @@ private:
   std::string checkDot(tile::DotOp dot);
 };
 } // namespace
-
-static RankedTensorType getTileType(Value value) {
-  return dyn_cast<RankedTensorType>(value.getType());
-}
 
 /// Scores: keys · queriesᵀ, whole tiles. Output: 64 columns of values, transposed,
 /// times something computed.
@@ -280,6 +292,8 @@ std::string Matcher::chooseParts() {
       width = columns;
     if (program.hasCodes())
       width = sm90::kCodePanelColumns;
+    if (program.slots)
+      width = sm90::kPanelColumns;
     for (int64_t column = 0; column < columns; column += width)
       program.parts.push_back(
           {static_cast<unsigned>(index), column, std::min(width, columns - column)});
@@ -327,6 +341,7 @@ std::string Matcher::chooseStages() {
   else if (canTakeTurns(program))
     tiles.consumers = countConsumers(tiles, machine, program.areHeadsCodes);
   tiles.weightTiles = program.countWeights();
+  tiles.canHaveSlots = !program.areHeadsCodes;
   program.consumers = tiles.consumers;
   program.stateStages = tiles.stateStages();
   program.isTight = program.hasCodes() && tiles.tileRegisters() > kTurnRegisters;
@@ -343,10 +358,15 @@ std::string Matcher::chooseStages() {
     return "its tiles beside codes take " + std::to_string(held) +
            " registers of a thread, more than " + std::to_string(room);
   int64_t most = tiles.mostStages(machine.sharedBytes);
+  program.slots = tiles.countSlots(machine.sharedBytes);
   program.queryStages = tiles.queryStages(machine.sharedBytes);
-  std::string why =
-      program.chooseStages(getSchedule<tile::StreamScheduleAttr>(program.kernel).getStages(),
-                           std::min(most, tiles.usualStages(machine)), most, tiles.stageBytes());
+  std::optional<int64_t> given = getSchedule<tile::StreamScheduleAttr>(program.kernel).getStages();
+  if (program.slots && given.value_or(1) == 1) {
+    program.stages = program.slots;
+    return "";
+  }
+  std::string why = program.chooseStages(given, std::min(most, tiles.usualStages(machine)), most,
+                                         tiles.stageBytes());
   if (why.empty() && program.stages % program.consumers != 0)
     return std::to_string(program.stages) + " stages, no multiple of the " +
            std::to_string(program.consumers) + " consumers that take turns";
@@ -356,7 +376,7 @@ std::string Matcher::chooseStages() {
 std::optional<Program> stream::matchProgram(tile::KernelOp kernel, std::string &why) {
   return runMatcher(Matcher(kernel),
                     {&Matcher::findLoads, &Matcher::checkOps, &Matcher::checkLoads,
-                     &Matcher::chooseParts, &Matcher::chooseStages},
+                     &Matcher::chooseStages, &Matcher::chooseParts},
                     why);
 }
 
@@ -383,6 +403,12 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
     if (program.usesTma)
       entry.keyMaps.emplace_back(b, cloner, cast<tile::LoadPagedOp>(load));
   }
+  int64_t parts = program.parts.size();
+  if (program.slots) {
+    Type element = keyTiles.front().getElementType();
+    keyTiles = {getSharedType({sm90::kTileRows, sm90::kPanelColumns}, element)};
+    parts = 1;
+  }
   for (tile::LoadOp load : program.queries)
     entry.queryMaps.emplace_back(b, cloner, load, program.rows);
   for (int64_t owner = 0; owner < program.countOwners(); ++owner)
@@ -394,8 +420,8 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
     return createRing(b, "queries", program.queryStages, /*parts=*/1, queryTiles, /*fullCount=*/1,
                       readers);
   };
-  entry.keyRing = createRing(b, "keys", program.stages, program.parts.size(), keyTiles,
-                             program.countFillers(), consumer);
+  entry.keyRing =
+      createRing(b, "keys", program.stages, parts, keyTiles, program.countFillers(), consumer);
   entry.queryRing = createQueries(static_cast<int32_t>(program.consumers) * consumer);
   if (program.consumers > 1)
     createStates(b, program, entry);

@@ -48,13 +48,20 @@ void Consumer::emit(Operation *op) {
       })
       .Case<tile::LoadPagedOp, tile::LoadRowsOp>([&](Operation *load) {
         auto index = llvm::find(program.keys, load) - program.keys.begin();
-        shared[load->getResult(0)] = getTile(entry.keyRing, keyStage, index);
-        if (index == 0)
+        if (index == 0) {
           awaited.clear();
+          placeParts();
+        }
+        if (!program.slots)
+          shared[load->getResult(0)] = getTile(entry.keyRing, keyStage, index);
+        else if (program.getLoadWidth(index) <= sm90::kPanelColumns)
+          shared[load->getResult(0)] = getPart(program.findPart(program.operands[index], 0));
       })
       .Case([&](tensor::ExtractSliceOp slice) {
         int64_t column = slice.getStaticOffset(1), columns = slice.getType().getDimSize(1);
-        shared[slice.getResult()] = this->slice(shared.lookup(slice.getSource()), column, columns);
+        shared[slice.getResult()] =
+            program.slots ? getPart(program.findPart(slice.getSource(), column))
+                          : this->slice(shared.lookup(slice.getSource()), column, columns);
       })
       .Case([&](tile::DotOp dot) { emitRun(dot); })
       .Case([&](tile::ReduceOp reduce) { emitReduce(reduce); })
@@ -185,7 +192,7 @@ Run Consumer::collectRun(tile::DotOp first) {
 void Consumer::awaitPart(unsigned part) {
   if (!awaited.insert(part).second)
     return;
-  sm90::AwaitOp::create(b, entry.keyRing, keyStage, static_cast<int32_t>(part));
+  sm90::AwaitOp::create(b, entry.keyRing, getStage(part), getBarrier(part));
   // Waiting is a loop: ptxas must see the registers as ordered behind it.
   needsFence = true;
 }
@@ -200,13 +207,13 @@ Value Consumer::multiply(Value lhs, Value rhs, Value acc, bool transposeLhs) {
 
 /// The parts of the keys in the order in which they arrive.
 Value Consumer::emitScores(tile::DotOp dot, Value acc) {
-  Value keys = shared.lookup(dot.getLhs()), queries = shared.lookup(dot.getRhs());
+  Value queries = shared.lookup(dot.getRhs());
   for (auto [index, part] : llvm::enumerate(program.parts)) {
     if (program.operands[part.tile] != dot.getLhs())
       continue;
     awaitPart(index);
-    acc = multiply(slice(keys, part.column, part.columns),
-                   slice(queries, part.column, part.columns), acc, /*transposeLhs=*/false);
+    acc = multiply(getPart(index), slice(queries, part.column, part.columns), acc,
+                   /*transposeLhs=*/false);
   }
   keysRead = true;
   return acc;
@@ -223,7 +230,7 @@ static constexpr int32_t kMeeting = 8;
 
 /// Weights behind the request's end are 0, but values there may be NaN. Of consumers that share a
 /// block the first clears them, the others wait.
-void Consumer::zeroTail(tile::LoadPagedOp keys, Value tile) {
+void Consumer::zeroTail(tile::LoadPagedOp keys, ArrayRef<Value> tiles) {
   Value rows = arith::SubIOp::create(b, cloner.get(keys.getLimit()), cloner.get(keys.getToken()));
   Value all = arith::ConstantIndexOp::create(b, keys.getType().getDimSize(0));
   Value isShort = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, rows, all);
@@ -234,10 +241,22 @@ void Consumer::zeroTail(tile::LoadPagedOp keys, Value tile) {
   b.setInsertionPointToStart(branch.thenBlock());
   int64_t sides = program.countSides();
   if (sides == 1 || number == 0)
-    sm90::ZeroRowsOp::create(b, tile, rows);
+    for (Value tile : tiles)
+      sm90::ZeroRowsOp::create(b, tile, rows);
   written = true;
   if (sides > 1)
     sm90::NamedBarrierOp::create(b, kMeeting, sides * sm90::kWarpgroupWarps, /*arrive=*/false);
+}
+
+/// Of a load, by its place among the keys'.
+SmallVector<Value> Consumer::getTiles(unsigned load) {
+  if (!program.slots)
+    return {shared.lookup(program.operands[load])};
+  SmallVector<Value> tiles;
+  for (auto [index, part] : llvm::enumerate(program.parts))
+    if (part.tile == load)
+      tiles.push_back(getPart(index));
+  return tiles;
 }
 
 /// Copies without TMA have put zeros there.
@@ -245,13 +264,16 @@ void Consumer::zeroTails(ArrayRef<Operation *> loads) {
   for (Operation *load : loads) {
     auto index = llvm::find(program.keys, load) - program.keys.begin();
     if (program.usesTma)
-      zeroTail(cast<tile::LoadPagedOp>(load), shared.lookup(program.operands[index]));
+      zeroTail(cast<tile::LoadPagedOp>(load), getTiles(index));
   }
 }
 
 void Consumer::releaseKeys() {
-  sm90::ReleaseOp::create(b, entry.keyRing, keyStage);
-  keyStage = next(keyStage, entry.keyRing);
+  if (!program.slots)
+    sm90::ReleaseOp::create(b, entry.keyRing, keyStage);
+  for (Value slot : slots)
+    sm90::ReleaseOp::create(b, entry.keyRing, slot);
+  leaveBlock();
 }
 
 Operation *Consumer::getLoad(Value tile) const {

@@ -84,7 +84,8 @@ protected:
   virtual void releaseKeys();
   Value multiply(Value lhs, Value rhs, Value acc, bool transposeLhs);
   void awaitPart(unsigned part);
-  void zeroTail(mlir::tile::LoadPagedOp keys, Value tile);
+  void zeroTail(mlir::tile::LoadPagedOp keys, mlir::ArrayRef<Value> tiles);
+  mlir::SmallVector<Value> getTiles(unsigned load);
 
   virtual void barrier();
   void publish() {

@@ -52,6 +52,8 @@ struct Program : RoleProgram {
   /// Loads of queries whose tiles lie one below the other, as one.
   int64_t queriesPerTile = 1;
   int64_t queryStages = 0;
+  /// Of a ring whose stages are panels of 64 keys, each a part of a block; 0: they are blocks.
+  int64_t slots = 0;
   bool usesTma = true; // for keys; else all threads of the producer copy them
   /// Keys and values of heads are codes.
   bool areHeadsCodes = false;
@@ -83,6 +85,10 @@ struct Program : RoleProgram {
   int64_t getWidth(unsigned term) const {
     return mlir::cast<mlir::RankedTensorType>(operands[term].getType()).getDimSize(1);
   }
+  /// Columns of a tile of keys as it is loaded.
+  int64_t getLoadWidth(unsigned load) const;
+  /// The part that has a column of an operand.
+  unsigned findPart(mlir::Value operand, int64_t column) const;
   bool isKeys(mlir::Value tile) const;
   /// Whether `op` is or contains a load that the producer makes.
   bool hasLoads(mlir::Operation *op) const;

@@ -61,7 +61,16 @@ int64_t stream::Tiles::queryStages(int64_t sharedBytes) const {
   auto count = [&](int64_t items) {
     return std::min(mostStagesBeside(items, sharedBytes), kEnough);
   };
-  return hasCodes && count(kQueryStages) < count(1) ? 1 : kQueryStages;
+  bool isTight = hasCodes ? count(kQueryStages) < count(1) : count(kQueryStages) < 2;
+  return isTight ? 1 : kQueryStages;
+}
+
+int64_t stream::Tiles::countSlots(int64_t sharedBytes) const {
+  if (!canHaveSlots || hasCodes || sides > 1 || consumers > 1 ||
+      mostStagesBeside(/*queryStages=*/1, sharedBytes) >= 2)
+    return 0;
+  int64_t slots = (sharedBytes - fixedBytesBeside(/*queryStages=*/1)) / kSlotBytes;
+  return slots >= stagePanels ? slots : 0;
 }
 
 int64_t stream::Tiles::heldRegisters() const {
@@ -135,10 +144,13 @@ private:
 std::optional<int64_t> Planner::chooseStages(const stream::Tiles &tiles) {
   int64_t stageBytes = tiles.stageBytes(), most = tiles.mostStages(target.sharedBytes);
   int64_t usual = tiles.usualStages(target);
-  int64_t stages = request.get(stream::kStages).value_or(std::clamp<int64_t>(most, 2, usual));
+  int64_t fewest = tiles.fewestStages(target.sharedBytes);
+  int64_t stages = request.get(stream::kStages).value_or(std::clamp(most, fewest, usual));
   cost.parameters.set(stream::kStages, stages);
   cost.sharedBytes = tiles.fixedBytes(target.sharedBytes) + stages * stageBytes;
-  if (stages < 2)
+  if (int64_t slots = tiles.countSlots(target.sharedBytes); slots && stages == 1)
+    cost.sharedBytes = tiles.fixedBytes(target.sharedBytes) + slots * stream::kSlotBytes;
+  if (stages < fewest)
     refuse("stages: " + Twine(stages) + ", one is read while another is loaded");
   else if (stages > most)
     refuse("stages: " + Twine(stages) + " take " + Twine(cost.sharedBytes) +
@@ -229,6 +241,7 @@ void Planner::count() {
   stream::Tiles tiles{rows, keys, panels, latent, /*hasCodes=*/false, sides};
   if (problem.keyWidth)
     tiles.consumers = stream::countConsumers(tiles, target, areHeadsCodes);
+  tiles.canHaveSlots = !areHeadsCodes;
   if (tiles.heldRegisters() > target.tuning.streamOutputRegisters)
     return (void)refuse("an output of " + Twine(tiles.heldRegisters()) +
                         " registers per thread, it has " +
@@ -241,8 +254,12 @@ void Planner::count() {
   tiles.blockBytes = problem.keyWidth ? kBlockKeys * (problem.keyWidth + problem.kvLoraRank) *
                                             (areHeadsCodes ? 1 : problem.elementBytes)
                                       : tiles.stageBytes();
-  if (std::optional<int64_t> columns = request.get(stream::kPartColumns))
+  const int64_t slots = tiles.countSlots(target.sharedBytes);
+  if (std::optional<int64_t> columns = request.get(stream::kPartColumns)) {
+    if (slots)
+      return (void)refuse("parts of a ring of panels are panels: it has no part-columns");
     cost.parameters.set(stream::kPartColumns, *columns);
+  }
   std::optional<int64_t> stages = chooseStages(tiles);
   if (!stages)
     return;
@@ -258,7 +275,7 @@ void Planner::count() {
       areHeadsCodes ? operandPanels / 2.0 * sm.transformPanelCycles * kKeysInRegisters : 0;
   double chain = transform + scores + countSoftmax(rows, sm) + values + 2 * sm.handoverCycles;
   // Scores begin on the first part of a stage while the rest arrives.
-  int64_t partPanels = target.tuning.streamPartColumns / sm90::kPanelColumns;
+  int64_t partPanels = slots ? 1 : target.tuning.streamPartColumns / sm90::kPanelColumns;
   double parts = std::ceil(static_cast<double>(keys) / partPanels);
   double held = chain - scores * (parts - 1) / parts;
   if (areHeadsCodes) // released under the scores' product
@@ -267,8 +284,9 @@ void Planner::count() {
   double boxes = panels * problem.boxesPerPanel();
   double load = sm.loadLatencyCycles + std::max(cost.loadCycles, boxes * sm.copyIssueCycles);
   // Of consumers that take turns each has its own chain.
+  double blocks = slots ? static_cast<double>(slots) / static_cast<double>(panels) : *stages;
   cost.recurrenceCycles =
-      std::max(chain / static_cast<double>(tiles.consumers), (load + held) / *stages);
+      std::max(chain / static_cast<double>(tiles.consumers), (load + held) / blocks);
   cost.itemCycles = itemCycles(chain, sides * rows * width * problem.elementBytes, rows);
 }
 

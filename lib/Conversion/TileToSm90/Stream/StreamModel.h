@@ -21,6 +21,8 @@ constexpr int64_t kMostColumns = mlir::sm90::kMaxSharedBytes /
 /// would keep the producer from the next item's keys.
 inline constexpr int64_t kQueryStages = 2;
 inline constexpr auto kStages = makeInteger("stages", "blocks in the ring", 1, kMostStages);
+/// Bytes of a slot of a ring that has panels of keys in place of blocks.
+constexpr int64_t kSlotBytes = kBlockKeys * mlir::sm90::kPanelRowBytes;
 inline constexpr auto kPartColumns =
     makeInteger("part-columns", "columns of keys that one barrier announces",
                 mlir::sm90::kPanelColumns, kMostColumns, mlir::sm90::kPanelColumns);
@@ -64,6 +66,8 @@ struct Tiles {
   int64_t weightTiles = 1;
   /// That copies of a block's keys and values bring.
   int64_t blockBytes = 1;
+  /// A block's panels are operands as they are copied.
+  bool canHaveSlots = false;
 
   /// A block of keys.
   int64_t stageBytes() const;
@@ -87,8 +91,13 @@ struct Tiles {
   int64_t usualStages(const TargetDescription &target) const {
     return target.tuning.streamStages * (stageBytes() / blockBytes);
   }
-  /// Items whose queries have room. With codes the next item's wait where they would leave room for
-  /// fewer blocks.
+  /// Slots of a ring of panels, which is for blocks of which no two fit: what is left beside one
+  /// takes the next one's panels as they come. 0: the ring is of whole blocks.
+  int64_t countSlots(int64_t sharedBytes) const;
+  /// Stages that the schedule needs.
+  int64_t fewestStages(int64_t sharedBytes) const { return countSlots(sharedBytes) ? 1 : 2; }
+  /// Items whose queries have room. The next item's wait where they would leave room for fewer
+  /// blocks: of codes for fewer than usual, else for less than two.
   int64_t queryStages(int64_t sharedBytes) const;
   /// Of a thread of a consumer of codes: tiles of rows, and scales of two blocks' groups.
   int64_t tileRegisters() const;

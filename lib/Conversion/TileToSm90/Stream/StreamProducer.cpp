@@ -29,8 +29,10 @@ private:
   void emit(Operation *op) override;
   void begin() override;
   SmallVector<Value *> getStages(Operation *op) override;
+  /// Stages that have one panel of a block now and another then keep no zeros.
   bool hasRests() const {
-    return llvm::any_of(entry.keyMaps, [](const PagedTiles &map) { return map.hasRest(); });
+    return !program.slots &&
+           llvm::any_of(entry.keyMaps, [](const PagedTiles &map) { return map.hasRest(); });
   }
   void emitSides();
   void loadQueries();
@@ -38,7 +40,7 @@ private:
   /// Where blocks lie, by the terms; empty where threads copy rows.
   SmallVector<PagedTiles::Block> findBlocks();
   void copyBlock(ArrayRef<PagedTiles::Block> blocks, bool isAgain);
-  void copyPart(const Part &part, int32_t number, Value target);
+  void copyPart(const Part &part, int32_t number, Value stage, Value target);
 
   /// Stages that were never filled, where that makes a difference.
   Value freshStages;
@@ -135,20 +137,22 @@ SmallVector<Value *> Producer::getStages(Operation *op) {
 
 void Producer::copyBlock(ArrayRef<PagedTiles::Block> blocks, bool isAgain) {
   for (auto [index, part] : llvm::enumerate(program.parts)) {
-    auto number = static_cast<int32_t>(index);
-    Value tile = getTile(entry.keyRing, keyStage, part.tile);
-    Value target = slice(tile, part.column, part.columns);
+    Value stage = getStage(index);
+    int32_t number = getBarrier(index);
+    if (program.slots)
+      sm90::AcquireOp::create(b, entry.keyRing, stage, /*keeps=*/false);
+    Value target = getPart(index);
     if (!program.usesTma) {
-      copyPart(part, number, target);
+      copyPart(part, number, stage, target);
       continue;
     }
     const PagedTiles &map = entry.keyMaps[part.tile];
-    int64_t width = cast<sm90::SmemType>(tile.getType()).getColumns();
-    bool keepsZeros = isAgain && map.hasRest() && part.column + part.columns == width;
+    bool isLast = part.column + part.columns == program.getLoadWidth(part.tile);
+    bool keepsZeros = isAgain && map.hasRest() && isLast;
     int64_t bytes = keepsZeros ? map.countBytesAgain(target) : map.countBytes(target);
-    sm90::ExpectOp::create(b, entry.keyRing, keyStage, number, static_cast<int32_t>(bytes));
+    sm90::ExpectOp::create(b, entry.keyRing, stage, number, static_cast<int32_t>(bytes));
     auto copy = keepsZeros ? &PagedTiles::copyAgain : &PagedTiles::copy;
-    (map.*copy)(b, b.getLoc(), blocks[part.tile], part.column, target, entry.keyRing, keyStage,
+    (map.*copy)(b, b.getLoc(), blocks[part.tile], part.column, target, entry.keyRing, stage,
                 number);
   }
 }
@@ -157,7 +161,9 @@ void Producer::copyBlock(ArrayRef<PagedTiles::Block> blocks, bool isAgain) {
 /// latency.
 void Producer::loadKeys() {
   SmallVector<PagedTiles::Block> blocks = findBlocks();
-  sm90::AcquireOp::create(b, entry.keyRing, keyStage, /*keeps=*/static_cast<bool>(freshStages));
+  placeParts();
+  if (!program.slots)
+    sm90::AcquireOp::create(b, entry.keyRing, keyStage, /*keeps=*/static_cast<bool>(freshStages));
   if (!freshStages) {
     copyBlock(blocks, /*isAgain=*/false);
   } else {
@@ -172,13 +178,13 @@ void Producer::loadKeys() {
     Value left = arith::SubIOp::create(b, freshStages, one);
     freshStages = arith::SelectOp::create(b, isAgain, zero, left);
   }
-  keyStage = next(keyStage, entry.keyRing);
+  leaveBlock();
 }
 
 /// Pages that TMA cannot copy.
-void Producer::copyPart(const Part &part, int32_t number, Value target) {
+void Producer::copyPart(const Part &part, int32_t number, Value stage, Value target) {
   copyKeyRows(b, cloner, program.keys[part.tile], part.column, target);
-  sm90::CopyPublishOp::create(b, entry.keyRing, keyStage, number);
+  sm90::CopyPublishOp::create(b, entry.keyRing, stage, number);
 }
 
 void stream::emitProducer(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,

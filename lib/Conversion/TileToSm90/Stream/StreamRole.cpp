@@ -100,6 +100,15 @@ void Role::emitFor(scf::ForOp loop) {
   beginRegion();
 }
 
+void Role::placeParts() {
+  slots.clear();
+  if (program.slots == 0)
+    return;
+  slots.push_back(keyStage);
+  while (slots.size() < program.parts.size())
+    slots.push_back(next(slots.back(), entry.keyRing));
+}
+
 void Role::emitSide(int64_t side) {
   LazyCloner::Scope scope(cloner);
   scf::ForOp sides = program.sides;

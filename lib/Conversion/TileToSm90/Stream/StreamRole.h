@@ -83,6 +83,19 @@ protected:
     mlir::Type type = mlir::cast<mlir::sm90::RingType>(ring.getType()).getTiles()[index];
     return mlir::sm90::StageTileOp::create(b, type, ring, stage, index);
   }
+  /// Finds the stages of the parts of the block at hand.
+  void placeParts();
+  /// A stage of the ring of keys that has `part` of the block at hand, and the barrier's number.
+  Value getStage(unsigned part) const { return program.slots ? slots[part] : keyStage; }
+  int32_t getBarrier(unsigned part) const { return program.slots ? 0 : static_cast<int32_t>(part); }
+  /// The shared tile of a part.
+  Value getPart(unsigned part) {
+    const Part &at = program.parts[part];
+    Value tile = getTile(entry.keyRing, getStage(part), program.slots ? 0 : at.tile);
+    return slice(tile, program.slots ? 0 : at.column, at.columns);
+  }
+  /// Goes on to the next block.
+  void leaveBlock() { keyStage = next(program.slots ? slots.back() : keyStage, entry.keyRing); }
   /// Columns [column, column + columns) of a shared tile.
   mlir::Value slice(mlir::Value tile, int64_t column, int64_t columns) {
     auto type = mlir::cast<mlir::sm90::SmemType>(tile.getType());
@@ -99,6 +112,8 @@ protected:
   LazyCloner cloner;
   TypeConversion convert; // of tiles
   mlir::Value keyStage, queryStage;
+  /// Stages of the block's parts, from `keyStage` on, where each has one.
+  llvm::SmallVector<mlir::Value> slots;
   /// Ops that were emitted ahead of their turn.
   llvm::DenseSet<mlir::Operation *> done;
 };

@@ -148,7 +148,9 @@ struct ChooseForm : mla::impl::MlaChooseFormBase<ChooseForm> {
     mlac::LayerDims dims = readLayerDims(attention);
     // Keys that are selected token by token are expanded for nobody else.
     Form chosen = attention.getSelected() ? Form::Absorbed : form;
-    if (chosen == Form::Auto && isTooWide(attention, mostLatent))
+    bool hasOneQuery = attention.getBatch().getType().getQueryLen() == 1;
+    LatentLimits limits{mostLatent, mostDecodedLatent};
+    if (chosen == Form::Auto && limits.areExceeded(attention, hasOneQuery))
       chosen = Form::Expanded;
     if (chosen == Form::Auto)
       chosen = expandFrom ? decideByQuery(expandFrom, attention.getBatch().getType())

@@ -30,12 +30,19 @@ mlac::LayerDims readLayerDims(AttentionOp attention);
 /// static, else one new token and no context.
 mlac::FormProblem readFormProblem(AttentionOp attention);
 
-/// Whether a target whose programs hold sums of `mostLatent` columns (0: any) cannot attend to its
-/// latents themselves.
-inline bool isTooWide(AttentionOp attention, int64_t mostLatent) {
-  return mostLatent != 0 &&
-         cast<CacheType>(attention.getCache().getType()).getKvLoraRank() > mostLatent;
-}
+/// Columns of latents that a target can attend to themselves, at most; 0: any.
+struct LatentLimits {
+  int64_t most;
+  /// Of requests of one query over rows that are no codes; 0: the same.
+  int64_t mostDecoded;
+
+  /// Whether an attention of one query for each request, or of any number, has wider ones.
+  bool areExceeded(AttentionOp attention, bool hasOneQuery) const {
+    CacheType cache = attention.getCache().getType();
+    bool isDecoded = mostDecoded != 0 && hasOneQuery && !cache.isQuantized();
+    return most != 0 && cache.getKvLoraRank() > (isDecoded ? mostDecoded : most);
+  }
+};
 
 /// The module's `mla.target`, or an H200.
 mlac::TargetDescription readTarget(ModuleOp module);

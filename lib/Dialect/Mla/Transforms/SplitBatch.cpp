@@ -136,9 +136,11 @@ struct SplitBatch : mla::impl::MlaSplitBatchBase<SplitBatch> {
 
   void split(func::FuncOp function, int64_t threshold) {
     SmallVector<AttentionOp> attentions;
+    LatentLimits limits{mostLatent, mostDecodedLatent};
     function.walk([&](AttentionOp attention) {
       bool isOpen = form == Form::Auto && attention.getForm() == Form::Auto &&
-                    !attention.getSelected() && !isTooWide(attention, mostLatent);
+                    !attention.getSelected() &&
+                    !limits.areExceeded(attention, /*hasOneQuery=*/threshold == 1);
       if ((isOpen || isGathered(attention)) && isWhole(attention.getBatch(), function))
         attentions.push_back(attention);
     });

@@ -67,7 +67,9 @@ def MlaSplitBatch : Pass<"mla-split-batch", "::mlir::ModuleOp"> {
     Option<"separateHeads", "separate-heads", "int64_t", "::mlir::mla::kSeparateHeads",
            "heads of a rank from which on `auto` is separate">,
     Option<"mostLatent", "most-latent", "int64_t", "0",
-           "kv_lora_rank of the absorbed form at most, wider ones are expanded; 0: any"> ];
+           "kv_lora_rank of the absorbed form at most, wider ones are expanded; 0: any">,
+    Option<"mostDecodedLatent", "most-decoded-latent", "int64_t", "0",
+           "the same of requests of one query over rows that are no codes; 0: most-latent"> ];
   let dependentDialects = ["::mlir::mla::MlaDialect"];
 }
 
@@ -135,6 +137,8 @@ def MlaChooseForm : Pass<"mla-choose-form", "::mlir::ModuleOp"> {
            "new tokens of the longest query from which on auto is expanded; 0: by cost">,
     Option<"mostLatent", "most-latent", "int64_t", "0",
            "kv_lora_rank of the absorbed form at most, wider ones are expanded; 0: any">,
+    Option<"mostDecodedLatent", "most-decoded-latent", "int64_t", "0",
+           "the same of requests of one query over rows that are no codes; 0: most-latent">,
     Option<"report", "report", "bool", "false",
            "print the cost of every form for each attention"> ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::mla::MlaDialect",
