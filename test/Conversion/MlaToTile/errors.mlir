@@ -50,6 +50,31 @@ func.func @wide(%q: tensor<?x2x576xbf16> {mla.input = "q"}, %batch: !mla.batch,
 
 // -----
 
+// One query a request may have 1024, over rows that are no codes.
+func.func @wide_decode(%q: tensor<?x2x1088xbf16> {mla.input = "q"}, %batch: !mla.batch<query_len = 1>,
+    %cache: !mla.cache<page_size = 64, fields = [latent: 1088], element = bf16, rope_order = half>)
+    -> (tensor<?x2x1088xbf16> {mla.output = "output"}) {
+  // expected-error@+1 {{expected a kv_lora_rank of at most 1024 in the absorbed form on sm_90a, got 1088}}
+  %o = mla.absorbed_attention query(%q : tensor<?x2x1088xbf16>)
+      over %cache, %batch : <page_size = 64, fields = [latent: 1088], element = bf16, rope_order = half>, <query_len = 1>
+      scale 0.25 -> tensor<?x2x1088xbf16>
+  return %o : tensor<?x2x1088xbf16>
+}
+
+// -----
+
+func.func @wide_codes(%q: tensor<?x2x640xbf16> {mla.input = "q"}, %batch: !mla.batch<query_len = 1>,
+    %cache: !mla.cache<page_size = 64, fields = [latent: 640], element = bf16, rope_order = half, format = "mla_fp8_tensor">)
+    -> (tensor<?x2x640xbf16> {mla.output = "output"}) {
+  // expected-error@+1 {{expected a kv_lora_rank of at most 512 in the absorbed form on sm_90a, got 640}}
+  %o = mla.absorbed_attention query(%q : tensor<?x2x640xbf16>)
+      over %cache, %batch : <page_size = 64, fields = [latent: 640], element = bf16, rope_order = half, format = "mla_fp8_tensor">, <query_len = 1>
+      scale 0.25 -> tensor<?x2x640xbf16>
+  return %o : tensor<?x2x640xbf16>
+}
+
+// -----
+
 func.func @exchange(%x: tensor<?x8xf32> {mla.input = "x"}, %y: tensor<?x8xf32> {mla.input = "y"}, %batch: !mla.batch)
     -> (tensor<?x8xf32> {mla.output = "a"}, tensor<?x8xf32> {mla.output = "b"}) {
   %c0 = arith.constant 0 : index

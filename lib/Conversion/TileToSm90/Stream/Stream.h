@@ -41,6 +41,10 @@
 // latency · rate = 1500 · 17.6 = 26,400 B: two stages stream at full rate. Two
 // consumers would not help there until the cache is in L2.
 //
+// Of latents so wide that no two blocks fit, the ring's stages are panels of 64 keys by 64 columns:
+// a block takes as many as it has, and the next one's follow as far as there are more. All of a
+// block's are released together, behind the products of values.
+//
 // Where memory brings a block before one consumer ends with one, two take blocks in turns:
 // StreamTurns.h. So it is with codes, which become operands in registers: StreamCodes.cpp, and of
 // heads with keys and values of their own StreamHeads.cpp.

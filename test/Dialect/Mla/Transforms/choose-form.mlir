@@ -8,6 +8,8 @@
 // RUN: mla-opt %s --mla-choose-form=expand-from=1 | FileCheck %s --check-prefix=ALWAYS
 // RUN: mla-opt %s --mla-choose-form=most-latent=32 | FileCheck %s
 // RUN: mla-opt %s --mla-choose-form=most-latent=31 | FileCheck %s --check-prefix=WIDE
+// RUN: mla-opt %s --mla-choose-form='most-latent=31 most-decoded-latent=32' | FileCheck %s --check-prefix=DECODED
+// RUN: mla-opt %s --mla-choose-form='most-latent=30 most-decoded-latent=31' | FileCheck %s --check-prefix=WIDE
 // RUN: not mla-opt %s --mla-choose-form=expand-from=-1 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 // RUN: not mla-opt %s --mla-choose-form=form=folded 2>&1 | FileCheck %s --check-prefix=INVALID
 
@@ -17,6 +19,13 @@
 // WIDE-LABEL: func @prefill_A03_C04
 // WIDE-NOT: scf.if
 // WIDE: form = #mla.form<expanded>
+
+// But where requests have one query, if the target says so.
+// DECODED-LABEL: func @decode_A03
+// DECODED: form = #mla.form<absorbed>
+// DECODED-LABEL: func @prefill_A03_C04
+// DECODED-NOT: scf.if
+// DECODED: form = #mla.form<expanded>
 
 // INVALID: folded
 // NEGATIVE: mla-choose-form: expected expand-from >= 0, got -1

@@ -5,6 +5,7 @@
 // RUN: mla-opt %s --mla-split-batch=form=absorbed | FileCheck %s --check-prefix=FORCED
 // RUN: mla-opt %s --mla-split-batch=most-latent=32 | FileCheck %s
 // RUN: mla-opt %s --mla-split-batch=most-latent=31 | FileCheck %s --check-prefix=FORCED
+// RUN: mla-opt %s --mla-split-batch='most-latent=31 most-decoded-latent=32' | FileCheck %s --check-prefix=DECODED
 
 !cache = !mla.cache<page_size = 4, fields = [latent: 32, rope: 8], element = bf16, rope_order = interleaved>
 !head_major = tensor<4x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
@@ -38,6 +39,12 @@ func.func @one_token_A03(%qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: 
   return %0 : tensor<?x4x24xbf16>
 }
 
+// Of latents that only decodes of one query attend to themselves.
+// DECODED-LABEL: func @one_token_A03
+// DECODED: mla.batch_part %{{.*}} decodes : <query_len = ?> -> <query_len = 1>
+// DECODED-LABEL: func @speculative_A35
+// DECODED-NOT: mla.batch_part
+
 // Longer decodes have any length up to the threshold. LSEs are joined by tokens.
 // CHECK-LABEL: func @speculative_A35
 // CHECK: mla.batch_part %{{.*}} decodes : <query_len = ?> -> <query_len = ?>
@@ -53,6 +60,7 @@ func.func @speculative_A35(%qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c
   return %0, %lse : tensor<?x4x24xbf16>, !head_major
 }
 
+// DECODED-LABEL: func @form_is_given
 // CHECK-LABEL: func @form_is_given
 // CHECK-NOT: mla.decode_threshold
 // CHECK-NOT: mla.batch_part

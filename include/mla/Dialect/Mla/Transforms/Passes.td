@@ -95,7 +95,8 @@ def MlaChooseForm : Pass<"mla-choose-form", "::mlir::ModuleOp"> {
 
     With `expand-from` = n the batch's longest query decides instead: from n new tokens on the expanded
     form, whatever is cached. A kv_lora_rank above `most-latent` is expanded, whatever it costs: a
-    target's programs hold no wider sums of latents.
+    target's programs hold no wider sums of latents; of requests of one query, over rows that are no
+    codes, one above `most-decoded-latent`.
 
     Before:
     ```mlir
