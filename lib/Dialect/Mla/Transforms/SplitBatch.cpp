@@ -107,6 +107,21 @@ struct SplitBatch : mla::impl::MlaSplitBatchBase<SplitBatch> {
       else
         markGathered(function);
     }
+    dropDecodes();
+  }
+
+  /// A function for batches of decodes alone is of a step that is split.
+  void dropDecodes() {
+    LatentLimits limits{mostLatent, mostDecodedLatent};
+    for (func::FuncOp function :
+         llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
+      auto isTooWide = [&](AttentionOp attention) {
+        bool hasOneQuery = attention.getBatch().getType().getQueryLen() == 1;
+        return WalkResult(limits.areExceeded(attention, hasOneQuery) ? failure() : success());
+      };
+      if (function->hasAttr(kDecodesOfAttr) && function.walk(isTooWide).wasInterrupted())
+        function.erase();
+    }
   }
 
   /// Whether the prefills of an attention read a workspace and not the pool.

@@ -82,3 +82,25 @@ func.func @no_threshold(%qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: t
       scale 0.2 -> tensor<?x4x24xbf16>
   return %0 : tensor<?x4x24xbf16>
 }
+
+// Batches of decodes alone, in the absorbed form: of latents that are too wide there is none.
+// CHECK-LABEL: func @two_tokens_decodes
+// DECODED-NOT: func @two_tokens_decodes
+// DECODED-LABEL: func @one_token_decodes
+func.func @two_tokens_decodes(%qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: tensor<?x32xbf16>, %kp: tensor<?x8xbf16>,
+    %uk: tensor<4x16x32xbf16>, %uv: tensor<4x24x32xbf16>, %cache: !cache, %batch: !mla.batch<query_len = 2>) -> tensor<?x4x24xbf16>
+    attributes {mla.decodes_of = "step"} {
+  %0 = mla.attention query(%qn, %qp : tensor<?x4x16xbf16>, tensor<?x4x8xbf16>) latent(%c, %kp : tensor<?x32xbf16>, tensor<?x8xbf16>)
+      weights(%uk, %uv : tensor<4x16x32xbf16>, tensor<4x24x32xbf16>) over %cache, %batch : !cache, !mla.batch<query_len = 2>
+      scale 0.2 {form = #mla.form<absorbed>} -> tensor<?x4x24xbf16>
+  return %0 : tensor<?x4x24xbf16>
+}
+
+func.func @one_token_decodes(%qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: tensor<?x32xbf16>, %kp: tensor<?x8xbf16>,
+    %uk: tensor<4x16x32xbf16>, %uv: tensor<4x24x32xbf16>, %cache: !cache, %batch: !mla.batch<query_len = 1>) -> tensor<?x4x24xbf16>
+    attributes {mla.decodes_of = "step"} {
+  %0 = mla.attention query(%qn, %qp : tensor<?x4x16xbf16>, tensor<?x4x8xbf16>) latent(%c, %kp : tensor<?x32xbf16>, tensor<?x8xbf16>)
+      weights(%uk, %uv : tensor<4x16x32xbf16>, tensor<4x24x32xbf16>) over %cache, %batch : !cache, !mla.batch<query_len = 1>
+      scale 0.2 {form = #mla.form<absorbed>} -> tensor<?x4x24xbf16>
+  return %0 : tensor<?x4x24xbf16>
+}

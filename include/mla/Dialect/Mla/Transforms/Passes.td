@@ -46,6 +46,10 @@ def MlaSplitBatch : Pass<"mla-split-batch", "::mlir::ModuleOp"> {
     form, and the prefills' is marked `gathered`; so is that of a function of prefills alone. auto
     does so from `separate-heads` heads on. A cache of 16-bit rows has one mode.
 
+    **Wide latents.** Where a target attends to no latents as wide (`most-latent`, and
+    `most-decoded-latent` where t is 1), nothing is split, and the function for batches of decodes
+    alone (`mla.decodes_of`), which has the absorbed form, goes: the step itself takes them.
+
     Preconditions: before mla-choose-form. An attention whose form is given, by
     itself or by `form`, is not split; a function without split attentions loses the
     attribute. Guarantee: the attribute is there iff the batch is split. Numerics: as
