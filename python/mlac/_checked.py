@@ -80,8 +80,8 @@ def total(name, values):
 def lengths(count, **lists):
     """Refuses, by its name, a list that has not `count` elements: the library reads as many."""
     for name, values in lists.items():
-        if len(values) != count:
-            raise InvalidArgument(f"{name}: expected {count} elements, got {len(values)}")
+        if (given := length_of(name, values)) != count:
+            raise InvalidArgument(f"{name}: expected {count} elements, got {given}")
 
 
 def text(name, value):

@@ -10,7 +10,7 @@ import os
 from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 from typing import TYPE_CHECKING
 
-from ._checked import integers, lengths, text
+from ._checked import integers, length_of, lengths, text
 from ._handle import Handle, address_of
 from ._library import CacheAppendBatch, CacheCounters, CacheOptions, CachePool, PageCopy
 from ._library import call, call_out, library
@@ -19,6 +19,8 @@ from ._types import Info, Ints, List, Path, Stream
 
 if TYPE_CHECKING:
     from ._runtime import Device
+
+_MOST_SLOTS = 1 << 20  # of an append, in memory that is taken before the library has seen it
 
 
 def _tokens(tokens):
@@ -105,15 +107,19 @@ class Cache(Handle):
 
         All or nothing; OutOfPages changes nothing. Make `take_copies` before writing.
         """
-        n = len(sequences)
+        n = length_of("sequences", sequences)
         lengths(n, positions=positions, counts=counts)
-        total = sum(max(count, 0) for count in counts)
+        tokens = integers("counts", c_int32, counts)
+        total = sum(max(count, 0) for count in tokens)
         batch = CacheAppendBatch(
             ctypes.sizeof(CacheAppendBatch), n, integers("sequences", c_uint64, sequences),
-            integers("positions", c_int64, positions), integers("counts", c_int32, counts))
-        slots = (c_int64 * max(total, 1))()
+            integers("positions", c_int64, positions), tokens)
+        # So many are refused as a rule, before there is memory for their slots.
+        slots = (c_int64 * max(total, 1))() if total <= _MOST_SLOTS else None
         call("mla_cache_append", self._value, byref(batch), slots, total)
-        return slots[:total]
+        if slots:
+            return slots[:total]
+        return [slot for each in zip(sequences, positions, counts) for slot in self.slots(*each)]
 
     def take_copies(self) -> list[tuple[int, int, int]]:
         """Page copies to be made now, in order: (pool, from, to)."""

@@ -5,6 +5,7 @@
 where ctypes would keep the low bits of one and the beginning of the other."""
 
 import array
+import tracemalloc
 import unittest
 
 import mlac
@@ -53,6 +54,24 @@ class CheckedTest(unittest.TestCase):
         with self.refused("columns: expected those of at most 2 fields of a row, got 3$"):
             mlac.CacheLayout("mla_f32", columns=(512, 64, 3))
 
+    def test_absurd_counts_are_refused_before_there_is_memory_for_their_slots(self):
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        with self.refused("append of 536870912 tokens at position 0, limit max_seq_len = 16$"):
+            self.cache.append([self.sequence], [0], [2 ** 29])
+        self.assertLess(tracemalloc.get_traced_memory()[1], 2 ** 24)
+        self.assertEqual(self.cache.length(self.sequence), 0)
+
+    def test_many_slots(self):
+        """More than the append itself gives: two requests of them, each with its own."""
+        rows = 2 ** 20
+        cache = mlac.Cache([{"name": "latent", "num_pages": 17, "page_rows": 65536}], rows)
+        sequences = [cache.sequence(), cache.sequence()]
+        slots = cache.append(sequences, [0, 0], [rows, 2])
+        self.assertEqual(slots[:rows], cache.slots(sequences[0], 0, rows))
+        self.assertEqual(slots[rows:], cache.slots(sequences[1], 0, 2))
+        self.assertEqual(len(set(slots)), rows + 2)
+
     def test_fields(self):
         with self.refused(f"num_pages: expected an integer {INT64}, got {2 ** 65}$"):
             mlac.Cache([{"name": "latent", "num_pages": 2 ** 65, "page_rows": 4}], 16)
@@ -65,8 +84,11 @@ class CheckedTest(unittest.TestCase):
         for wrong in (1.0, "1", None):
             with self.assertRaisesRegex(TypeError, "mla_cache_reserve: argument 3: .*integer"):
                 self.cache.reserve(self.sequence, wrong)
-            with self.assertRaises(TypeError):
+            with self.assertRaisesRegex(TypeError, r"counts\[0\]: expected an integer, got "):
                 self.cache.append([self.sequence], [0], [wrong])
+        for wrong in ((None, [0], [1]), ([self.sequence], [0], None)):
+            with self.refused("(sequences|counts): expected a list of integers, got None$"):
+                self.cache.append(*wrong)
 
     def test_texts(self):
         with self.refused("mla_device_open: argument 1: expected text without a zero, got b'cpu.x00"):
