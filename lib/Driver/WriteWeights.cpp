@@ -69,6 +69,14 @@ static llvm::Error addWeight(const TorchArchive &archive, const RaisedWeight &we
   return llvm::Error::success();
 }
 
+/// An error names the option, since its place is the archive.
+static llvm::Error writeFile(StringRef option, StringRef path, llvm::ArrayRef<uint8_t> bytes) {
+  llvm::Error error = writeFileAtomically(path, bytes);
+  if (!error)
+    return error;
+  return llvm::createStringError("--" + option + ": " + llvm::toString(std::move(error)));
+}
+
 llvm::Error mlac::writeWeights(const TorchArchive &archive, const RaisedLayer &layer,
                                StringRef config, StringRef path) {
   Tensors tensors;
@@ -86,12 +94,12 @@ llvm::Error mlac::writeWeights(const TorchArchive &archive, const RaisedLayer &l
   llvm::support::endian::write64le(file.data(), text.size());
   file.insert(file.end(), text.begin(), text.end());
   file.insert(file.end(), tensors.data.begin(), tensors.data.end());
-  return writeFileAtomically(path, file);
+  return writeFile("write-weights", path, file);
 }
 
-static llvm::Error writeJson(json::Object object, StringRef path) {
+static llvm::Error writeJson(StringRef option, StringRef path, json::Object object) {
   std::string text = llvm::formatv("{0:2}\n", json::Value(std::move(object)));
-  return writeFileAtomically(path, {reinterpret_cast<const uint8_t *>(text.data()), text.size()});
+  return writeFile(option, path, {reinterpret_cast<const uint8_t *>(text.data()), text.size()});
 }
 
 llvm::Error mlac::writeRegions(const RaisedLayer &layer, StringRef path) {
@@ -112,7 +120,8 @@ llvm::Error mlac::writeRegions(const RaisedLayer &layer, StringRef path) {
   }
   for (const LeftNode &each : layer.left)
     left.push_back(json::Object{{"node", each.node}, {"reason", each.reason}});
-  return writeJson(json::Object{{"regions", std::move(regions)}, {"left", std::move(left)}}, path);
+  return writeJson("partial", path,
+                   json::Object{{"regions", std::move(regions)}, {"left", std::move(left)}});
 }
 
 llvm::Error mlac::writeInputs(const RaisedLayer &layer, StringRef path) {
@@ -131,7 +140,8 @@ llvm::Error mlac::writeInputs(const RaisedLayer &layer, StringRef path) {
                      {"multiplier", each.expected.multiplier},
                      {"frequencies", json::Array(each.expected.inverseFrequencies)},
                      {"long_frequencies", json::Array(each.expected.longInverseFrequencies)}});
-  return writeJson(json::Object{{"masks", std::move(masks)}, {"tables", std::move(tables)}}, path);
+  return writeJson("mask-inputs", path,
+                   json::Object{{"masks", std::move(masks)}, {"tables", std::move(tables)}});
 }
 
 /// The name alone, or with the number of a result.
@@ -216,6 +226,6 @@ llvm::Error mlac::writeCachedGraph(const CachedGraph &graph, StringRef path) {
                                  {"softcap", info.softcap},
                                  {"rope", describe(info.rope)},
                                  {"latents", describe(info.latents)}});
-  return writeJson(json::Object{{"attention", std::move(nodes)}, {"kinds", std::move(kinds)}},
-                   path);
+  return writeJson("cached", path,
+                   json::Object{{"attention", std::move(nodes)}, {"kinds", std::move(kinds)}});
 }

@@ -559,6 +559,16 @@ static bool readInvocation(Invocation &invocation) {
          checkTargets(invocation.options, level);
 }
 
+/// An empty name is a variable of a shell that is not set; the default would be taken for it.
+static bool checkFileNames() {
+  for (const cl::opt<std::string> *option :
+       {&output, &explanation, &archiveConfig, &weightsFile, &regionsFile, &masksFile, &cachedFile})
+    if (option->getNumOccurrences() > 0 && option->empty())
+      return fail((option->ArgStr.size() == 1 ? "-" : "--") + option->ArgStr +
+                  ": expected the name of a file, got none");
+  return true;
+}
+
 /// Of an option that has one value the last would count, and nobody would see the others. (LLVM
 /// lets an option come again.)
 static bool checkOccurrences() {
@@ -578,5 +588,5 @@ bool mlac::readInvocation(int argc, char **argv, Invocation &invocation) {
   cl::HideUnrelatedOptions(kCategories);
   cl::SetVersionPrinter([](llvm::raw_ostream &stream) { stream << getCompilerVersion() << "\n"; });
   cl::ParseCommandLineOptions(argc, argv, kOverview);
-  return checkOccurrences() && ::readInvocation(invocation);
+  return checkOccurrences() && checkFileNames() && ::readInvocation(invocation);
 }

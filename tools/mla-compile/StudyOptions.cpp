@@ -90,6 +90,8 @@ bool mlac::readTuning(llvm::StringRef output, bool isQuiet, std::optional<TuneOp
     if (*count < 1 || *count > kMost)
       return fail("--" + count->ArgStr + ": expected 1 to " + llvm::Twine(kMost) + ", got " +
                   llvm::Twine(count->getValue()));
+  if (tuneCache.getNumOccurrences() > 0 && tuneCache.empty())
+    return fail("--tune-cache: expected the name of a file, got none");
   if (tuneLimit < 0)
     return fail("--tune-limit: expected at least 0, got " + llvm::Twine(tuneLimit));
   TuneOptions &tuning = chosen.emplace();
@@ -139,6 +141,8 @@ bool mlac::readSimulation(std::optional<SimulateOptions> &chosen) {
     return fail("--simulate-seeds: expected 1 to " + llvm::Twine(kMost) + ", got " +
                 llvm::Twine(simulatedSeeds.getValue()));
   simulation.seeds = static_cast<uint64_t>(simulatedSeeds);
+  if (simulatedPackage.getNumOccurrences() > 0 && simulatedPackage.empty())
+    return fail("--simulate-package: expected the name of a file, got none");
   simulation.package = simulatedPackage;
   return readBug(simulation);
 }
