@@ -8,8 +8,10 @@
 
 #include "TuneCache.h"
 
+#include "mla/Import/InputFile.h"
 #include "mla/Package/PackageFile.h"
 
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -41,12 +43,11 @@ static bool readTimes(const llvm::json::Object &object, TuneCache::Times &times)
 Expected<TuneCache> TuneCache::load(const std::string &path) {
   TuneCache cache;
   cache.path = path;
-  auto file = llvm::MemoryBuffer::getFile(path);
-  if (!file) {
-    if (file.getError() == std::errc::no_such_file_or_directory)
-      return cache;
-    return refuseCache(path, file.getError().message());
-  }
+  if (!llvm::sys::fs::exists(path))
+    return cache;
+  Expected<std::unique_ptr<llvm::MemoryBuffer>> file = readInputFile(path);
+  if (!file)
+    return refuseCache(path, llvm::toString(file.takeError()));
   Expected<llvm::json::Value> value = llvm::json::parse((*file)->getBuffer());
   if (!value)
     return refuseCache(path, llvm::toString(value.takeError()));

@@ -118,9 +118,11 @@ static bool checkFiles(const Invocation &invocation) {
   const std::string inputs[] = {getModelFile(invocation.input), options.archiveConfig};
   // A folder of one file per kernel is made where it is not there.
   std::string output = isBinaryLevel(invocation.level) ? "" : invocation.output;
+  std::string tuneCache = invocation.tuning ? invocation.tuning->cachePath : "";
   llvm::SmallVector<std::string> outputs;
   for (const auto &[option, path] : {std::pair("", output),
                                      {"--explain: ", invocation.explanation},
+                                     {"--tune-cache: ", tuneCache},
                                      {"--write-weights: ", options.weightsFile},
                                      {"--partial: ", options.regionsFile},
                                      {"--mask-inputs: ", options.masksFile},
