@@ -73,7 +73,7 @@ def _input_file(source: Any, folder: Path, options: dict[str, Any]) -> Path:
     if isinstance(source, str) and source.lstrip().startswith("{"):
         raise InvalidArgument("source: expected a path, got JSON: json.loads() makes it a dict")
     if isinstance(source, (str, os.PathLike)):
-        path = Path(source)
+        path = Path(_named("source", source))
         return _no_option(path / "config.json" if path.is_dir() else path)
     if isinstance(source, Mapping):
         text = json.dumps(source, default=_number)
@@ -88,6 +88,13 @@ def _input_file(source: Any, folder: Path, options: dict[str, Any]) -> Path:
     path = folder / "config.json"
     path.write_text(text)
     return path
+
+
+def _named(what: str, path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """`path`, unless it is empty, which pathlib takes for the current folder."""
+    if os.fspath(path):
+        return path
+    raise InvalidArgument(f"{what}: expected a path, got an empty one")
 
 
 def _no_option(path: Path) -> Path:
@@ -125,7 +132,9 @@ def _compile(source: Any, options: dict[str, Any], output: str | os.PathLike[str
         folder = Path(name)
         options = {"quiet": True, **options}
         path = _input_file(source, folder, options)
-        package = _no_option(Path(output) if output is not None else folder / "package.mlac")
+        package = folder / "package.mlac"
+        if output is not None:
+            package = _no_option(Path(_named("output", output)))
         command = [compiler or find_compiler(), str(path), "-o", str(package)]
         for option, value in options.items():
             command += _argument(option, value)

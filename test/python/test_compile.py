@@ -104,6 +104,20 @@ class CompileTest(unittest.TestCase):
             self.compile(TINY, output=path)
             self.assertEqual(mlac.Package(path).info["bytes"], path.stat().st_size)
 
+    def test_empty_names_are_not_the_current_folder(self):
+        before = os.getcwd()
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            try:
+                pathlib.Path("config.json").write_text(json.dumps(self.fields))
+                with self.assertRaisesRegex(mlac.InvalidArgument, "^source: expected a path, got"):
+                    self.compile("")
+                with self.assertRaisesRegex(mlac.InvalidArgument, "^output: expected a path, got"):
+                    self.compile(self.fields, output="")
+                self.assertEqual(os.listdir(), ["config.json"])
+            finally:
+                os.chdir(before)
+
     def test_names_that_begin_like_options(self):
         before = os.getcwd()
         with tempfile.TemporaryDirectory() as folder:

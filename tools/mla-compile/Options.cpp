@@ -561,6 +561,8 @@ static bool readInvocation(Invocation &invocation) {
 
 /// An empty name is a variable of a shell that is not set; the default would be taken for it.
 static bool checkFileNames() {
+  if (input.empty())
+    return fail("expected the name of the input, got none");
   for (const cl::opt<std::string> *option :
        {&output, &explanation, &archiveConfig, &weightsFile, &regionsFile, &masksFile, &cachedFile})
     if (option->getNumOccurrences() > 0 && option->empty())
