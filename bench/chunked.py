@@ -66,7 +66,7 @@ func.func @merge(%a: !partial {mla.input = "a"}, %a_lse: !lse {mla.input = "a_ls
 
 def build(options):
     folder = options.directory
-    folder.mkdir(parents=True, exist_ok=True)
+    program.make_folder(folder, options.build_dir)
     merge, rank = folder / "merge.mlir", folder / "rank.json"
     merge.write_text(module.PLACEHOLDER + MERGE)
     config = json.loads(CONFIG.read_text())

@@ -20,6 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "bench"), str(ROOT / "bench/decode")]
 
 import formats  # noqa: E402
+import program  # noqa: E402
 import scores  # noqa: E402
 
 CONFIGS = ROOT / "test/data/configs"
@@ -34,7 +35,7 @@ EPS = 1e-6
 
 def compile_package(options, source, name, *more):
     """A configuration's or a module's package, DIR/NAME.mlac."""
-    options.directory.mkdir(parents=True, exist_ok=True)
+    program.make_folder(options.directory, options.build_dir)
     subprocess.run([options.build_dir / "bin/mla-compile", source, "--quiet",
                     f"--target={getattr(options, 'target', 'sm_90a')}", *more, "-o",
                     options.directory / f"{name}.mlac"], check=True)
@@ -42,7 +43,7 @@ def compile_package(options, source, name, *more):
 
 def compile_text(options, text, name):
     source = options.directory / f"{name}.mlir"
-    options.directory.mkdir(parents=True, exist_ok=True)
+    program.make_folder(options.directory, options.build_dir)
     source.write_text(text)
     compile_package(options, source, name)
     source.unlink()

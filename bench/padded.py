@@ -151,7 +151,7 @@ def cells(result):
 
 def build(options):
     folder = options.directory
-    folder.mkdir(parents=True, exist_ok=True)
+    program.make_folder(folder, options.build_dir)
     config, path = json.loads(CONFIG.read_text()), folder / "config.json"
     for heads in HEADS:
         config.update(num_attention_heads=heads, num_key_value_heads=heads)

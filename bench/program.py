@@ -31,6 +31,12 @@ def need(*modules):
             sys.exit(f"{sys.argv[0]}: needs {name}, which {sys.executable} does not have")
 
 
+def make_folder(folder, build_dir):
+    """Makes a folder for packages, unless there is no compiler: then nothing is left behind."""
+    os.stat(pathlib.Path(build_dir) / "bin/mla-compile")
+    folder.mkdir(parents=True, exist_ok=True)
+
+
 def run(main):
     """Ends a program with what its main returns. What it was not given (a build, a folder, a module) and what
     the compiler refused, which has said why, is one line."""

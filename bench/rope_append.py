@@ -11,7 +11,10 @@ It is one launch, beside the same apart, and beside torch's copy of as many byte
 """
 
 import argparse
+import errno
+import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -76,6 +79,8 @@ def path_of(folder, shape, is_apart):
 
 
 def build(folder, compiler):
+    if not shutil.which(compiler):  # before there is an empty folder
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), compiler)
     folder.mkdir(parents=True, exist_ok=True)
     for shape in SHAPES:
         for is_apart in (False, True):

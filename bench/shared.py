@@ -40,7 +40,7 @@ ROUNDS = 5
 
 def build(options):
     folder = options.directory
-    folder.mkdir(parents=True, exist_ok=True)
+    program.make_folder(folder, options.build_dir)
     config, path = json.loads(CONFIG.read_text()), folder / "config.json"
     for heads in POINTS:
         config.update(num_attention_heads=heads, num_key_value_heads=heads)

@@ -73,7 +73,7 @@ def module_of(heads):
 
 
 def build_command(options):
-    options.directory.mkdir(parents=True, exist_ok=True)
+    program.make_folder(options.directory, options.build_dir)
     for heads in HEADS:
         source = options.directory / "module.mlir"
         source.write_text(module_of(heads))

@@ -86,7 +86,7 @@ def module_of(heads, form):
 
 
 def build_command(options):
-    options.directory.mkdir(parents=True, exist_ok=True)
+    program.make_folder(options.directory, options.build_dir)
     for heads in sorted({row.heads for row in make_rows(options.only)}):
         for form in FORMATS:
             source = options.directory / "module.mlir"

@@ -98,7 +98,7 @@ func.func @decode(%q: !q {{mla.input = "q_lat"}}, %r: !r {{mla.input = "q_pe"}},
 
 
 def build_command(options):
-    options.directory.mkdir(parents=True, exist_ok=True)
+    program.make_folder(options.directory, options.build_dir)
     for name, (attributes, _, _) in FORMATS.items():
         source, package = (options.directory / f"{name}{suffix}" for suffix in (".mlir", ".mlac"))
         text = MODULE + DECODE + (layer.MODULE if name in PLAIN else "")

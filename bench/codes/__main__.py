@@ -98,7 +98,7 @@ def function_text(product, kind):
 
 
 def build_command(options):
-    options.directory.mkdir(parents=True, exist_ok=True)
+    program.make_folder(options.directory, options.build_dir)
     source = options.directory / "codes.mlir"
     alias, placeholder = module.PLACEHOLDER.split("func.func", 1)  # types are named outside
     source.write_text(f"{alias}module attributes {{mla.weight_scales = array<i64: {BLOCK}, {BLOCK}>}} "

@@ -14,6 +14,7 @@ import time
 
 import module
 import problems
+import program
 
 # How a package is made whose results do not depend on the other requests: cut at fixed
 # places; on the CPU, where every program works on one request, not at all.
@@ -58,7 +59,7 @@ def copy_runtime(directory, build_dir):
 
 
 def build(directory, build_dir, specs, target="sm_90a", jobs=None, more=()):
-    directory.mkdir(parents=True, exist_ok=True)
+    program.make_folder(directory, build_dir)
     compiler = pathlib.Path(build_dir) / "bin/mla-compile"
     seconds, failures = {}, []
     with concurrent.futures.ThreadPoolExecutor(jobs or os.cpu_count()) as pool:

@@ -24,7 +24,7 @@ import program
 
 def build(folder, build_dir, rows, target):
     """Packages, and beside them what `run` needs of the build."""
-    folder.mkdir(parents=True, exist_ok=True)
+    program.make_folder(folder, build_dir)
     shutil.copy(build_dir / "lib/libmla_runtime.so", folder)
     for kernel in dict.fromkeys(row.kernel for row in rows):
         module = folder / kernel.file().replace(".mlac", ".mlir")

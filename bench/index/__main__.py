@@ -35,7 +35,7 @@ DISTINCT = 4096  # pages of content
 
 
 def build_command(options):
-    options.directory.mkdir(parents=True, exist_ok=True)
+    program.make_folder(options.directory, options.build_dir)
     text = POOL.format(**SIZES) + STEP.format(name="decode", query=1, **SIZES) \
         + STEP.format(name="prefill", query="?", **SIZES)
     source = options.directory / "scores.mlir"

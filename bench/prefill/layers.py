@@ -7,6 +7,8 @@ import dataclasses
 import pathlib
 import subprocess
 
+import program
+
 # `advance` makes sequences longer; `decode` is what a package describes its model by.
 TEMPLATE = """\
 !cache = !mla.cache<page_size = 64, fields = [latent: 128, rope: 64],
@@ -96,7 +98,7 @@ CHECKED = (Spec(16, 128, 64, 128), Spec(40, 64, 32, 64), Spec(8, 256, 0, 256), S
 
 def build(directory, build_dir, variants):
     """`variants`: options of mla-compile by name, for the layers that are timed."""
-    directory.mkdir(parents=True, exist_ok=True)
+    program.make_folder(directory, build_dir)
     compiler = pathlib.Path(build_dir) / "bin/mla-compile"
     jobs = [(f"check-{spec.name}", spec, ()) for spec in CHECKED]
     jobs += [(f"speed-h{heads}-{name}", spec, options) for heads, spec in TIMED.items()

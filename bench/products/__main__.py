@@ -47,7 +47,7 @@ func.func @{name}(%x: tensor<?x{depth}xbf16> {{mla.input = "x"}},
 
 
 def build_command(options):
-    options.directory.mkdir(parents=True, exist_ok=True)
+    program.make_folder(options.directory, options.build_dir)
     source = options.directory / "products.mlir"
     source.write_text(module.PLACEHOLDER + "".join(
         FUNCTION.format(name=name, columns=columns, depth=depth)

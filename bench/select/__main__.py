@@ -56,7 +56,7 @@ def name_of(k, columns):
 
 
 def build_command(options):
-    options.directory.mkdir(parents=True, exist_ok=True)
+    program.make_folder(options.directory, options.build_dir)
     source = options.directory / "select.mlir"
     pairs = sorted({*CHECKED, *((TIMED_K, columns) for _, columns in TIMED)})
     source.write_text(module.PLACEHOLDER + "".join(

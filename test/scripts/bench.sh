@@ -29,8 +29,10 @@ for name in cache chunked.py codes decode few_rows.py grouped index layer.py ove
   prefill products select selection.py shared.py shared_keys.py sparse.py sparse_layer.py v4_layer.py; do
   runs "$name" --help || grep -q "needs numpy" "$work/log" || die "$name --help"
   says "$missing|needs numpy" "$name" build "$work/$name" --build-dir "$work/nowhere"
+  [ ! -e "$work/$name" ] || die "$name left a folder without packages"
 done
 says "$missing" rope_append.py --build "$work/rope" --compiler "$work/nowhere/bin/mla-compile"
+[ ! -e "$work/rope" ] || die "rope_append.py left a folder without packages"
 says "expected --build DIR or --run DIR" rope_append.py
 runs rope_append.py --help
 grep -q -- "--run DIR  *on a GPU" "$work/log" || die "expected how rope_append.py is called"
