@@ -158,6 +158,22 @@ class ReplayTest(unittest.TestCase):
         _, text = self.record("nan", MLAC_RECORD="/nowhere/step")
         self.assertEqual(text, "mlac: MLAC_RECORD: cannot write '/nowhere/step': No such file or directory\n")
 
+    def test_only_regular_files_are_replaced(self):
+        """A device that is replaced by a file is gone for the whole machine."""
+        pipe, link, lost = (self.path / name for name in ("pipe", "link", "lost"))
+        os.mkfifo(pipe)
+        lost.symlink_to("nowhere")
+        for path, what in ((pipe, "a FIFO"), (lost, "a link to nothing"),
+                           (self.path, "a directory")):
+            _, text = self.record("nan", MLAC_RECORD=str(path))
+            self.assertEqual(text, f"mlac: MLAC_RECORD: cannot write '{path}': it is {what}, "
+                                   "expected a regular file\n")
+        self.assertTrue(pipe.is_fifo() and lost.is_symlink() and not lost.exists())
+        (self.path / "old").write_bytes(b"")
+        link.symlink_to("old")
+        self.record("nan", MLAC_RECORD=str(link))
+        self.assertTrue(link.is_symlink())
+        self.assertIn("pool/0/pages", read_header(self.path / "old"))
 
     @unittest.skipUnless(NVTX_RECORDER, "MLAC_NVTX_RECORDER is not set")
     def test_a_profiler_sees_steps_and_layers(self):

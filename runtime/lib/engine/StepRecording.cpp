@@ -11,6 +11,7 @@
 #include "base/ApiLog.h"
 #include "base/Json.h"
 #include "base/NarrowFloat.h"
+#include "base/RegularFile.h"
 
 #include <algorithm>
 #include <bit>
@@ -265,7 +266,10 @@ void StepRecording::write(const std::string &reason) const {
   std::string text = toText(header);
   text.resize(roundUp(static_cast<int64_t>(text.size()), sizeof(uint64_t)), ' ');
   uint64_t length = text.size();
-  std::string path = expandProcessId(recordPath()), unfinished = path + ".unfinished";
+  std::string path = expandProcessId(recordPath()), target;
+  if (Status status = resolveTarget(path, target); !status.isOk())
+    return warn(concat("cannot write '", path, "': it ", status.message()));
+  std::string unfinished = target + ".unfinished";
   FILE *file = std::fopen(unfinished.c_str(), "wbe");
   bool isWritten = file && std::fwrite(&length, sizeof length, 1, file) == 1 &&
                    std::fwrite(text.data(), 1, text.size(), file) == text.size();
@@ -273,7 +277,7 @@ void StepRecording::write(const std::string &reason) const {
     isWritten = isWritten && std::fwrite(tensor.bytes.data(), 1, tensor.bytes.size(), file) ==
                                  tensor.bytes.size();
   bool isClosed = file && std::fclose(file) == 0;
-  if (isWritten && isClosed && std::rename(unfinished.c_str(), path.c_str()) == 0)
+  if (isWritten && isClosed && std::rename(unfinished.c_str(), target.c_str()) == 0)
     return warn(concat("layer ", layer, " of function '", runner->step().function->name,
                        "': ", reason, "; recorded in '", path, "'"));
   std::string why = std::strerror(errno);
