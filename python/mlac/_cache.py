@@ -93,6 +93,8 @@ class CacheLayout:
              count, slots, c_void_p(rows.address))
 
     def _rows(self, rows, is_written=False):
+        if self.width < 1:
+            self.offset("latent", 0)  # refused: the library says which name or columns are wrong
         dtype = _arrays.DTYPES[self._layout.dtype]
         view = _host("rows", rows, is_written, bits_of=dtype)
         if view.dtype != dtype:

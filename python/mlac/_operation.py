@@ -27,10 +27,13 @@ def set_log(level: str, function: Callable[[str, str], object] | None = None) ->
 
     function(level, message) gets each message, from any thread; it must call nothing of this
     package, and what it raises is printed. None: MLAC_LOG_FILE, or standard error. Before
-    the first call the environment decides (MLAC_LOG). Raises ValueError for another level."""
+    the first call the environment decides (MLAC_LOG). Raises ValueError for another level, and
+    TypeError for what cannot be called."""
     global _function
     if level not in _LEVELS:
         raise ValueError(f"level: expected one of {', '.join(_LEVELS)}, got {level!r}")
+    if function is not None and not callable(function):
+        raise TypeError(f"function: expected one to call, got {function!r}")
     new = LogFunction(lambda _, number, message: function(
         _LEVELS[number], message.decode("utf-8", "replace")) and None) if function else LogFunction()
     call("mla_set_log", _LEVELS.index(level), new, None)

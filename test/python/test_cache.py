@@ -50,6 +50,13 @@ class CacheTest(unittest.TestCase):
             layout.encode(rows, bytes(PAGES * 64 * ROW))
         with self.assertRaises(mlac.Unsupported):
             mlac.CacheLayout("fp4", num_pages=1).offset("latent", 0)
+        for method in ("encode", "decode"):
+            with self.assertRaisesRegex(mlac.Unsupported, "cache format 'fp4', known: mla_16"):
+                getattr(mlac.CacheLayout("fp4", num_pages=1), method)(bytearray(2), bytearray(2))
+            for columns, wrong in (((0, 0), "latent = 0"), ((2, -2), "rope = -2")):
+                layout = mlac.CacheLayout("mla_16", columns=columns, num_pages=1)
+                with self.assertRaisesRegex(mlac.InvalidArgument, f"{wrong}, expected [01] to"):
+                    getattr(layout, method)(bf16([1.0]), bf16([1.0]))
         with self.assertRaisesRegex(TypeError, "no argument 'pages'"):
             mlac.CacheLayout("fp8_ds_mla", pages=1)
 

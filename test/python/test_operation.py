@@ -64,6 +64,8 @@ class OperationTest(unittest.TestCase):
         self.expect_failure(rest)
         with self.assertRaisesRegex(ValueError, "expected one of off, errors, calls, steps, got"):
             mlac.set_log("loud")
+        with self.assertRaisesRegex(TypeError, "function: expected one to call, got 'stderr'"):
+            mlac.set_log("calls", "stderr")
 
     def test_messages_go_to_a_function(self):
         messages = []
