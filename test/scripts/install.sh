@@ -61,7 +61,8 @@ export PKG_CONFIG_PATH=$lib/pkgconfig
 flags=$(pkg-config --cflags --libs mlac)
 [[ $flags == *"$prefix/"* ]] || die "pkg-config names another prefix: $flags"
 # shellcheck disable=SC2086
-run cc -std=c99 "$source/docs/examples/engine.c" $flags -lm -Wl,-rpath,"$lib" -o "$work/engine"
+run cc -std=c99 "$source/docs/examples/engine.c" $flags -lm \
+  -Wl,-rpath,"$(pkg-config --variable=libdir mlac)" -o "$work/engine"
 
 if [ -x "$build/bin/mla-compile" ]; then
   layer=$source/test/data/golden/deepseek_v3_tiny_attention.safetensors
