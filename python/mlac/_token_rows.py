@@ -84,7 +84,7 @@ class _Labels:
         self.batch: int = _BATCH if self.is_batch_open else self._batch
 
     def of(self, node: Any) -> list[str]:
-        shape = getattr(node.meta.get("val"), "shape", ())
+        shape: tuple[Any, ...] = getattr(node.meta.get("val"), "shape", ())
         labels = [self._of_size(_expression(size)) for size in shape]
         # An input of which the graph reads one sequence alone: nothing says that it has the others.
         if node.op == "placeholder" and labels == ["?", "t"] and \
