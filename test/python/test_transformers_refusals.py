@@ -281,6 +281,8 @@ class CallTest(unittest.TestCase):
         for row in (2, -3):
             with self.assertRaisesRegex(mlac.InvalidArgument, f"row {row}: the cache has 2"):
                 self.cache.batch_select_indices(torch.tensor([0, row]))
+        with self.assertRaisesRegex(mlac.InvalidArgument, "repeats: expected at least 0, got -1"):
+            self.cache.batch_repeat_interleave(-1)
 
     def test_batch(self):
         self.call()

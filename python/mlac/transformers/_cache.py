@@ -111,6 +111,8 @@ class Cache(HuggingFaceCache):
         self._select(indices.tolist())
 
     def batch_repeat_interleave(self, repeats: int) -> None:
+        if repeats < 0:  # range() would take it for none, and every row would be gone
+            raise InvalidArgument(f"repeats: expected at least 0, got {repeats}")
         self._select([row for row in range(len(self._sequences)) for _ in range(repeats)])
 
     def _select(self, rows: list[int]) -> None:
