@@ -319,6 +319,16 @@ def _sizes_of_inputs(program: Any) -> list[tuple[str, list[int | None] | None]]:
             for name, shape in zip(names, shapes)]
 
 
+def _constants_of_inputs(program: Any) -> list[tuple[str, bool, Any]]:
+    """Of the same inputs whether the graph is of one value alone (no tensor), and which."""
+    from torch.export.graph_signature import ConstantArgument
+
+    arguments = [spec.arg for spec in program.graph_signature.input_specs
+                 if spec.kind.name == "USER_INPUT"]
+    return [(each.name, isinstance(each, ConstantArgument), getattr(each, "value", None))
+            for each in arguments]
+
+
 class CachedModel:
     """A model whose attention appends to caches and reads them; see `cached`."""
 
@@ -331,6 +341,7 @@ class CachedModel:
         self._shapes: list[tuple[int, int]] = []  # that a step's tokens may have
         self._masks = MaskInputs(program, plan)
         self._sizes = _sizes_of_inputs(program)
+        self._constants = _constants_of_inputs(program)
         self._graph = self._replace(plan["attention"])
 
     def _replace(self, places: list[Mapping[str, Any]]) -> Any:
@@ -399,6 +410,16 @@ class CachedModel:
                   "sequences or more)" if sizes[:1] == [1] and len(got) == len(sizes) else ""
             raise InvalidArgument(f"{name}: expected [{expected}], as exported, got {got}{why}")
 
+    def _check_constants(self, leaves: list[Any]) -> None:
+        """Raises InvalidArgument where an argument is not what the graph was made for."""
+        import torch
+
+        for leaf, (name, is_constant, value) in zip(leaves, self._constants):
+            is_tensor = isinstance(leaf, torch.Tensor)
+            if is_constant and (is_tensor or leaf != value):
+                raise InvalidArgument(f"{name}: expected {value!r}, as exported, got "
+                                      f"{'a tensor' if is_tensor else repr(leaf)}")
+
     def _inputs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         from torch.utils import _pytree
 
@@ -412,6 +433,7 @@ class CachedModel:
         if len(leaves) != expected:
             raise InvalidArgument(f"expected {expected} arguments, as exported, got {len(leaves)}")
         self._check_sizes(leaves)
+        self._check_constants(leaves)
         self._masks.check_call(leaves, len(self.info.input_ids), self._row_lengths())
         user = iter(leaves)
         for spec in program.graph_signature.input_specs:

@@ -92,11 +92,12 @@ class CachedModels:
         batch = tokens = torch.export.Dim.AUTO
         example = example or self.export_arguments()
         opens = {"input_ids": {0: batch, 1: tokens}, "position_ids": {0: batch, 1: tokens},
-                 "attention_mask": {0: batch, 2: tokens, 3: tokens}, "use_cache": None}
+                 "attention_mask": {0: batch, 2: tokens, 3: tokens}}
+        shapes = {name: opens[name] if isinstance(value, torch.Tensor) else None
+                  for name, value in example.items()}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return mlac.cached(model, example, info,
-                               dynamic_shapes={name: opens[name] for name in example}, **options)
+            return mlac.cached(model, example, info, dynamic_shapes=shapes, **options)
 
     def step(self, cached, sequences):
         """The last logits of each sequence whose next tokens are given."""

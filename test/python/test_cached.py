@@ -372,6 +372,24 @@ class ModelTest(CachedModels, unittest.TestCase):
                                     r"\['use_cache'\] and 2 without a name$"):
             cached(ids, places, use_cache=False)
 
+    def test_D46_values_of_a_call_are_those_of_the_example(self):
+        """What is no tensor is a part of the graph: another value would change nothing."""
+        model = self.make_model("llama", TINY, "sdpa")
+        info = SequenceInfo(max_seq_len=32, max_batch_size=3, page_size=4)
+        example = {**self.export_arguments(), "attention_mask": None, "logits_to_keep": 1}
+        cached = self.make_cached(model, info, example, device=mlac.Device("cpu", 1), target="cpu")
+        info.assign_cache_loc([[0]])
+        info.nest_sequences([[1, 2, 3]])
+        call = {**self.arguments(torch.ones(1, 3, dtype=torch.long), torch.arange(3)[None]),
+                "attention_mask": None, "logits_to_keep": 1}
+        self.assertEqual(cached(**call).logits.shape[:2], (1, 1))
+        for name, value, message in (
+                ("logits_to_keep", 0, "expected 1, as exported, got 0"),
+                ("use_cache", True, "expected False, as exported, got True"),
+                ("attention_mask", torch.ones(1, 3), "expected None, as exported, got a tensor")):
+            with self.assertRaisesRegex(mlac.InvalidArgument, f"^{name}: {message}$"):
+                cached(**{**call, name: value})
+
     def test_D46_tokens_of_a_call_are_those_of_info(self):
         """Behind the last of info nothing is computed, and rows of other sequences are others'."""
         model = self.make_model("llama", TINY, "sdpa")
