@@ -43,7 +43,8 @@ static constexpr Tuning kH200Tuning = {
     // Loads of all of them are in flight together, and a program's start and end are paid
     // for once (bench/cache, 2^15 rows of 512 + 64).
     .latentRowsTogether = 4,
-    // With as many, layers with an indexer gain in graphs (1.02 to 1.13 of one stream's speed); with
+    // With as many, layers with an indexer gain in graphs (1.02 to 1.13 of one stream's speed);
+    // with
     // 128, DeepSeek-V3.2's gain nothing (bench/overlap.py, docs/lab/steps.md).
     .overlapTokens = 64,
     // More are never full: two stream at full rate (Stream/Stream.h).
@@ -53,6 +54,9 @@ static constexpr Tuning kH200Tuning = {
     // Of a thread's 255; scores, sums, the mask and addresses take the rest (ptxas 13.0:
     // 254 in all for 128, 72 bytes spilled for 160).
     .streamOutputRegisters = 128,
+    // Of one consumer's 255 (ptxas 13.0: 252 in all for 192, 276 bytes spilled for 224), or of the
+    // 240 of two that hold one operand of a latent's codes at a time.
+    .streamTileRegisters = 192,
     // With 128 accumulators 168 registers are clean, 160 spill and 152 serialise wgmma
     // (docs/lab/decode.md).
     .relayValuesRegisters = 40,
@@ -131,9 +135,19 @@ static constexpr TargetDescription kTargets[] = {
 
 llvm::ArrayRef<TargetDescription> mlac::getKnownTargets() { return kTargets; }
 
-int64_t TargetDescription::countSwappedRows(int64_t columns) const {
-  int64_t rows = tuning.streamOutputRegisters * mlir::sm90::kWarpgroupThreads / columns;
+/// Of which a warpgroup's registers hold `columns` columns each.
+static int64_t countRows(int64_t registers, int64_t columns) {
+  int64_t rows = registers * mlir::sm90::kWarpgroupThreads / columns;
   return rows / mlir::sm90::kColumnGroup * mlir::sm90::kColumnGroup;
+}
+
+int64_t TargetDescription::countSwappedRows(int64_t columns) const {
+  return countRows(tuning.streamOutputRegisters, columns);
+}
+
+int64_t TargetDescription::countSideRows(int64_t columns) const {
+  constexpr int64_t kTilesBeside = 4;
+  return countRows(tuning.streamTileRegisters, columns + kTilesBeside * mlir::sm90::kTileRows);
 }
 
 std::optional<TargetDescription> mlac::findTargetDescription(llvm::StringRef name) {

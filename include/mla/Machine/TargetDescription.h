@@ -78,8 +78,9 @@ struct Tuning {
   /// never.
   int64_t overlapTokens = 0;
   /// The stream schedule: stages of its ring, at most, columns of keys that one barrier
-  /// announces, and registers of a thread that its output may take.
-  int64_t streamStages = 0, streamPartColumns = 0, streamOutputRegisters = 0;
+  /// announces, and registers of a thread that its output may take, and all of its tiles.
+  int64_t streamStages = 0, streamPartColumns = 0, streamOutputRegisters = 0,
+          streamTileRegisters = 0;
   /// The relay schedule: registers of a thread beside its accumulators, of the values' roles and of
   /// the scores'.
   int64_t relayValuesRegisters = 0, relayScoresRegisters = 0;
@@ -123,6 +124,9 @@ struct TargetDescription {
   /// Rows of an output of so many columns, on the side of products that is not padded to 64, that
   /// its registers hold (stream).
   int64_t countSwappedRows(int64_t columns) const;
+  /// The same with sums, scores and the two sides of their mask, a block of keys each, beside the
+  /// output.
+  int64_t countSideRows(int64_t columns) const;
 };
 
 /// The machine of this name ("h200", "cpu"), or nothing.

@@ -235,6 +235,35 @@ TEST(ScheduleCost, ImpossibleValuesNameValueAndLimit) {
   EXPECT_EQ(whyNotRelay({}, f32), "wgmma needs elements of 2 bytes, got 4");
 }
 
+TEST(ScheduleCost, OfTwoBlocksThatDoNotFitStreamHasPanels_A02) {
+  AttentionProblem wide = makeProblem(16);
+  wide.kvLoraRank = 1024;
+  auto cost = [&](ArrayRef<StringRef> parameters) {
+    return computeScheduleCost(wide, kH200, ScheduleKind::Stream, makeRequest(parameters));
+  };
+  EXPECT_TRUE(cost({}).isFeasible());
+  EXPECT_EQ(cost({}).parameters.describe(), "stream stages=1 lazy-threshold=8");
+  EXPECT_LE(cost({}).sharedBytes, 232448);
+  EXPECT_EQ(cost({"stages=2"}).whyNot,
+            "stages: 2 take 317440 bytes of shared memory, a CTA has 232448");
+  EXPECT_EQ(cost({"part-columns=128"}).whyNot,
+            "parts of a ring of panels are panels: it has no part-columns");
+  // Registers hold no more rows of so many columns.
+  wide.rowsPerToken = 24;
+  EXPECT_EQ(cost({}).whyNot, "an output of 192 registers per thread, it has 128");
+}
+
+TEST(ScheduleCost, TilesBesideEachOtherShareTheRowsOfAQuery_D05) {
+  AttentionProblem heads = makeProblem(71);
+  heads.kvLoraRank = heads.keyWidth = 64;
+  heads.ropeDim = 0;
+  ScheduleCost cost = computeScheduleCost(heads, kH200, ScheduleKind::Stream, {});
+  EXPECT_TRUE(cost.isFeasible());
+  heads.rowsPerToken = 136;
+  EXPECT_EQ(computeScheduleCost(heads, kH200, ScheduleKind::Stream, {}).whyNot,
+            "136 rows per request, its products hold 128");
+}
+
 TEST(ScheduleCost, AForcedScheduleThatCannotBeIsAnError) {
   ScheduleRequest request;
   request.kind = ScheduleKind::Stream;

@@ -14,6 +14,8 @@
 
 #include "llvm/Support/FormatVariadic.h"
 
+#include "gtest/gtest.h"
+
 using namespace mlac;
 using namespace mlac::test;
 using namespace mlir;
@@ -165,6 +167,16 @@ std::vector<float> Groups::makeSinks() const {
   for (int64_t head = 0; head < test.heads; ++head)
     sinks[head] = head % 5 == 0 ? -INFINITY : head % 5 == 1 ? INFINITY : 0.5f * (head % 7) - 1;
   return sinks;
+}
+
+void Groups::expectReference() {
+  ASSERT_EQ(chosen, test.chosen);
+  std::vector<double> expected = computeReference();
+  std::optional<Buffers> buffers = runUnderEverySeed(plan, *module, {"output"});
+  ASSERT_TRUE(buffers);
+  const Bits &output = std::get<Bits>((*buffers)["output"]);
+  for (size_t i = 0; i < expected.size(); ++i)
+    ASSERT_NEAR(toFloat(output[i]), expected[i], kTolerance) << i;
 }
 
 std::vector<double> Groups::computeReference() const {

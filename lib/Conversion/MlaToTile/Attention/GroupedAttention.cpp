@@ -63,6 +63,13 @@ static bool canHaveSides(StepLowering &step, mla::GroupedAttentionOp op) {
          (columns % kValueColumns == 0 || columns <= step.shapes.narrowColumns);
 }
 
+/// Of a tile's, as many as registers hold.
+static int64_t countMostSideRows(StepLowering &step, mla::GroupedAttentionOp op) {
+  int64_t columns = cast<RankedTensorType>(op.getOutput().getType()).getShape().back();
+  int64_t rows = step.machine.countSideRows(llvm::alignTo(columns, kValueColumns));
+  return std::min(rows, step.shapes.queryRows);
+}
+
 PagedKernel::Rows GroupedKernel::chooseRows(StepLowering &step, mla::GroupedAttentionOp op,
                                             int64_t tileRows) {
   int64_t heads = op.getHeads(), group = op.getGroup();
@@ -83,10 +90,16 @@ static int64_t chooseTileRows(StepLowering &step, mla::GroupedAttentionOp op) {
 
 GroupedKernel::GroupedKernel(StepLowering &step, mla::GroupedAttentionOp op, bool hasPrompts)
     : PagedKernel(step,
-                  {op, op.getBatch(), op.getNumSplits(), "grouped_attention",
-                   static_cast<int64_t>(op.getWindow()),
-                   hasPrompts ? step.dim("max_piece_query_len") : Value(), /*countsKeys=*/true,
-                   /*hasOwnValues=*/true, canHaveSides(step, op)},
+                  {.op = op,
+                   .batch = op.getBatch(),
+                   .numSplits = op.getNumSplits(),
+                   .name = "grouped_attention",
+                   .window = static_cast<int64_t>(op.getWindow()),
+                   .longestQuery = hasPrompts ? step.dim("max_piece_query_len") : Value(),
+                   .countsKeys = true,
+                   .hasOwnValues = true,
+                   .canHaveSides = canHaveSides(step, op),
+                   .mostSideRows = countMostSideRows(step, op)},
                   chooseRows(step, op, chooseTileRows(step, op)), chooseTileRows(step, op)),
       op(op), query(step.lookup(op.getQuery())), keys(addSource(op.getKeyCache(), Part::Key)) {
   bool isOnePool = step.cache(op.getKeyCache()) == step.cache(op.getValueCache());

@@ -69,6 +69,8 @@ protected:
     bool hasOwnValues = false;
     /// Schedules may have two tiles of half as many rows side by side, which share keys.
     bool canHaveSides = false;
+    /// Rows of a side at most, where a request has one query.
+    int64_t mostSideRows = 0;
     /// Outputs are so wide that only the side of a product that is not padded to 64 rows holds
     /// them.
     bool needsFewRows = false;
@@ -132,11 +134,9 @@ protected:
   bool hasOneQuery;
 
 private:
-  /// Rows of the request that a side computes: all of its tile, or those of whole queries.
-  int64_t getSideRows() const {
-    int64_t rows = tileRows / sides;
-    return layout.areInGroups() ? rows / layout.run * layout.run : rows;
-  }
+  /// Rows of the request that a side computes: all of its tile, those of whole queries, or an equal
+  /// share of a query's.
+  int64_t getSideRows() const;
   /// Rows that a program computes.
   int64_t getUsedRows() const { return sides * getSideRows(); }
   /// A view of the run's rows of `queries` queries in `buffer`, where rows of all heads are

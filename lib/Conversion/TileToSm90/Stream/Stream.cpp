@@ -352,8 +352,8 @@ std::string Matcher::chooseStages() {
            " registers of a thread, more than " +
            std::to_string(machine.tuning.streamOutputRegisters);
   const int64_t held = tiles.tileRegisters();
-  const int64_t room =
-      program.hasCodes() ? countCodeRegisters(program.usesTma) : kMostTileRegisters;
+  const int64_t room = program.hasCodes() ? countCodeRegisters(machine, program.usesTma)
+                                          : machine.tuning.streamTileRegisters;
   if ((program.areHeadsCodes || program.hasCodes()) && held > room)
     return "its tiles beside codes take " + std::to_string(held) +
            " registers of a thread, more than " + std::to_string(room);

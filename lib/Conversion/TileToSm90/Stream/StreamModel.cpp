@@ -18,10 +18,12 @@ using namespace mlac;
 using namespace mlir;
 using llvm::Twine;
 
-/// Rows on the N side that the schedule takes (tile-swap-operands): a tile's, or where the
-/// output is as wide as a latent, half of them.
+/// Rows on the N side that the schedule takes (tile-swap-operands): a tile's on each side, or where
+/// the output is as wide as a latent, half of them.
 static int64_t getMostRows(const AttentionProblem &problem) {
-  return problem.keyWidth ? sm90::kTileRows : sm90::kTileRows / 2;
+  if (problem.keyWidth)
+    return problem.hasCodes() ? sm90::kTileRows : kSides * sm90::kTileRows;
+  return sm90::kTileRows / 2;
 }
 
 /// Of what turning a panel of codes takes where it goes by way of shared memory
@@ -88,6 +90,8 @@ int64_t stream::Tiles::tileRegisters() const {
 
 bool stream::Tiles::needsAllRegisters(bool areCodes) const {
   int64_t operands = areCodes ? (queryPanels + outputPanels) * kOperandRegisters : 0;
+  if (sides > 1)
+    return countTileRegisters(rows, outputPanels) > kLaunchSideRegisters;
   return consumers > 1 && countTileRegisters(rows, outputPanels) + operands > kLaunchRegisters;
 }
 
@@ -182,7 +186,7 @@ void Planner::countCodes() {
                         " registers per thread, it has " +
                         Twine(target.tuning.streamOutputRegisters));
   int64_t held = tiles.tileRegisters();
-  if (int64_t room = stream::countCodeRegisters(problem.boxesPerPanel() != 0); held > room)
+  if (int64_t room = stream::countCodeRegisters(target, problem.boxesPerPanel() != 0); held > room)
     return (void)refuse("an output with sums, scores, their mask and scales of " + Twine(held) +
                         " registers per thread, it has " + Twine(room));
   if (request.get(stream::kPartColumns))
@@ -237,7 +241,8 @@ void Planner::count() {
   // As the conversion to tile divides the rows of values of their own (PagedKernel).
   constexpr int64_t kSideRows = sm90::kTileRows / kSides;
   int64_t sides = problem.keyWidth && rows > kSideRows && !areHeadsCodes ? kSides : 1;
-  rows = sides > 1 ? kSideRows : rows;
+  if (sides > 1)
+    rows = llvm::alignTo(llvm::divideCeil(problem.rows(), kSides), sm90::kColumnGroup);
   stream::Tiles tiles{rows, keys, panels, latent, /*hasCodes=*/false, sides};
   if (problem.keyWidth)
     tiles.consumers = stream::countConsumers(tiles, target, areHeadsCodes);
@@ -247,9 +252,10 @@ void Planner::count() {
                         " registers per thread, it has " +
                         Twine(target.tuning.streamOutputRegisters));
   if (int64_t held = stream::countTileRegisters(rows, latent);
-      areHeadsCodes && held > stream::kMostTileRegisters)
+      areHeadsCodes && held > target.tuning.streamTileRegisters)
     return (void)refuse("an output of codes with sums, scores and their mask of " + Twine(held) +
-                        " registers per thread, it has " + Twine(stream::kMostTileRegisters));
+                        " registers per thread, it has " +
+                        Twine(target.tuning.streamTileRegisters));
   int64_t stageBytes = tiles.stageBytes();
   tiles.blockBytes = problem.keyWidth ? kBlockKeys * (problem.keyWidth + problem.kvLoraRank) *
                                             (areHeadsCodes ? 1 : problem.elementBytes)

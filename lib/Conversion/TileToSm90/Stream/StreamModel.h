@@ -37,15 +37,12 @@ constexpr int64_t countTileRegisters(int64_t rows, int64_t panels) {
 /// 232 registers. The rest are vectors of rows, addresses and scalars.
 inline constexpr int64_t kTurnRegisters = 184;
 /// The same of the 168 registers that the launch gives, which are all that consumers of values
-/// have.
-inline constexpr int64_t kLaunchRegisters = 120;
-/// What tiles may take of the one consumer's 255 (ptxas 13.0: 252 in all for 192, 276 bytes spilled
-/// for 224), or of the 240 of two that hold one operand of a latent's codes at a time.
-inline constexpr int64_t kMostTileRegisters = 192;
+/// have that take turns, and of those beside each other, which carry no state of another's.
+inline constexpr int64_t kLaunchRegisters = 120, kLaunchSideRegisters = 128;
 /// What tiles of a consumer of a latent's codes may take. Threads that copy rows need registers,
 /// too.
-constexpr int64_t countCodeRegisters(bool usesTma) {
-  return usesTma ? kMostTileRegisters : kTurnRegisters;
+constexpr int64_t countCodeRegisters(const TargetDescription &target, bool usesTma) {
+  return usesTma ? target.tuning.streamTileRegisters : kTurnRegisters;
 }
 /// Consumers of codes of a latent.
 inline constexpr int64_t kCodeConsumers = 2;
@@ -83,7 +80,7 @@ struct Tiles {
   /// Fragments that one consumer has ready for another, of all tiles of its state: as far as there
   /// is room, so that nobody waits.
   int64_t stateStages() const;
-  /// Whether consumers that take turns need all registers of the multiprocessor.
+  /// Whether several consumers need all registers of the multiprocessor.
   bool needsAllRegisters(bool areCodes) const;
   /// Stages where nobody asks for a number, if they fit: as many bytes in flight whatever part of a
   /// stage's rows copies fill. Heads of 64 columns over codes, half a row, take 0.92 to 0.97 of the

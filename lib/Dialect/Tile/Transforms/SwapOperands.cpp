@@ -509,7 +509,7 @@ struct SwapOperands : tile::impl::TileSwapOperandsBase<SwapOperands> {
       return;
     AttendOp attend = findAttend(kernel);
     int64_t sides = countSides(attend);
-    int64_t rows = sides > 1 ? kTileRows / sides : llvm::alignTo(bound.getInt(), kColumnGroup);
+    int64_t rows = llvm::alignTo(llvm::divideCeil(bound.getInt(), sides), kColumnGroup);
     auto refuse = [&] { return kernel.emitRemark("operands not swapped: "); };
     // Values of their own are narrow: as many rows as a tile has.
     int64_t most = attend && attend.getValues() ? kTileRows : maxRows.getValue();
