@@ -238,7 +238,7 @@ TEST(ScheduleCost, ImpossibleValuesNameValueAndLimit) {
 TEST(ScheduleCost, OfTwoBlocksThatDoNotFitStreamHasPanels_A02) {
   AttentionProblem wide = makeProblem(16);
   wide.kvLoraRank = 1024;
-  auto cost = [&](ArrayRef<StringRef> parameters) {
+  auto cost = [&](std::initializer_list<const char *> parameters) {
     return computeScheduleCost(wide, kH200, ScheduleKind::Stream, makeRequest(parameters));
   };
   EXPECT_TRUE(cost({}).isFeasible());
