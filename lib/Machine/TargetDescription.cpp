@@ -43,8 +43,7 @@ static constexpr Tuning kH200Tuning = {
     // Loads of all of them are in flight together, and a program's start and end are paid
     // for once (bench/cache, 2^15 rows of 512 + 64).
     .latentRowsTogether = 4,
-    // With as many, layers with an indexer gain in graphs (1.02 to 1.13 of one stream's speed);
-    // with
+    // With as many, layers with an indexer gain in graphs (1.02 to 1.13 of one stream's speed); with
     // 128, DeepSeek-V3.2's gain nothing (bench/overlap.py, docs/lab/steps.md).
     .overlapTokens = 64,
     // More are never full: two stream at full rate (Stream/Stream.h).

@@ -2,19 +2,19 @@
 // RUN: mla-opt %s --convert-mla-to-tile=target=cpu | FileCheck %s --check-prefixes=CHECK,CPU
 
 // A02. Latents wider than an accumulator of 64 rows: 16 heads of 1024 columns are what the side of a
-// product that is not padded holds, so 40 heads are runs of 10, which read the same keys.
+// product that is not padded holds, so 40 heads are three programs, which read the same keys.
 
 !cache = !mla.cache<page_size = 16, fields = [latent: 1024, rope: 64], element = bf16, rope_order = half>
 
 // CHECK-LABEL: tile.plan @decode
-// GPU: tile.work keys_per_block 64 rows_per_token 40 rows_per_tile 64 runs_per_token 4
-// GPU: tile.launch @absorbed_attention grid(%c4{{[_0-9]*}}, %{{.*}}, %c1{{[_0-9]*}})
+// GPU: tile.work keys_per_block 64 rows_per_token 40 rows_per_tile 16
+// GPU: tile.launch @absorbed_attention grid(%c3{{[_0-9]*}}, %{{.*}}, %c1{{[_0-9]*}})
 // CPU: tile.launch @absorbed_attention grid(%c3{{[_0-9]*}}, %{{.*}}, %c1{{[_0-9]*}})
 
 // GPU-LABEL: tile.kernel @absorbed_attention
-// GPU-SAME: tile.max_rows = 10
+// GPU-SAME: tile.max_rows = 16
 // GPU: %[[TILE:.*]] = tile.program_id 0
-// GPU: %[[OF:.*]] = arith.remui %[[TILE]], %c4
+// GPU: arith.muli %[[TILE]], %c16
 // GPU: tile.attend queries({{.*}} : tensor<64x1024xbf16>, tensor<64x64xbf16>)
 // GPU-SAME: -> tensor<64x1024xf32>
 func.func @decode(%q: tensor<?x40x1024xbf16> {mla.input = "q"}, %pe: tensor<?x40x64xbf16> {mla.input = "q_pe"},

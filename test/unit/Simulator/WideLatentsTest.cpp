@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Heads are in runs of a few, and the ring of keys has panels for stages: a block takes most of
+// Programs have few heads each, and the ring of keys has panels for stages: a block takes most of
 // them, the next one's follow as they become free.
 //
 //===----------------------------------------------------------------------===//
@@ -30,7 +30,8 @@ TEST_P(WideLatents, GiveTheReferenceUnderEverySeed_A02) {
 const AttentionCase kCases[] = {
     // name, schedule, heads, rank, rope, page size, {length, queries}, SMs, cut
     {"ragged_1024", "auto: stream", 16, 1024, 64, 64, {{130, 1}, {0, 1}, {65, 1}}, 2},
-    {"runs_768", "auto: stream", 24, 768, 64, 64, {{130, 1}, {64, 1}}, 3, true},
+    {"several_768", "auto: stream", 24, 768, 64, 64, {{130, 1}, {64, 1}}, 3, true},
+    {"prime_896", "auto: stream", 19, 896, 64, 64, {{70, 1}, {64, 1}}, 2, true},
     {"two_stages_640", "auto: stream", 20, 640, 64, 64, {{200, 1}, {1, 1}}, 1},
     {"small_pages_768", "auto: stream", 12, 768, 64, 16, {{100, 1}, {16, 1}}, 1},
     {"tokens_1024", "auto: stream", 8, 1024, 64, 1, {{130, 1}, {3, 1}}, 1},

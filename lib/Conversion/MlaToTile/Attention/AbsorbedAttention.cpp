@@ -28,7 +28,6 @@ public:
   AbsorbedKernel(StepLowering &step, mla::AbsorbedAttentionOp op);
 
 private:
-  static Rows chooseRows(StepLowering &step, mla::AbsorbedAttentionOp op);
   tile::AttendOp emitAttend(KernelBuilder &b, ValueRange args, const Work &work) override;
 
   mla::AbsorbedAttentionOp op;
@@ -44,21 +43,13 @@ static int64_t countHeads(mla::AbsorbedAttentionOp op) {
   return cast<RankedTensorType>(op.getQLat().getType()).getDimSize(1);
 }
 
-/// Latents that accumulators of a whole tile's rows do not hold.
-static bool isWide(StepLowering &step, mla::AbsorbedAttentionOp op) {
-  return op.getCache().getType().getKvLoraRank() > step.shapes.maxAccumulatorColumns;
+static int64_t rankOf(mla::AbsorbedAttentionOp op) {
+  return op.getCache().getType().getKvLoraRank();
 }
 
-/// Heads share latents, but where accumulators hold few of them only, they are cut into equal runs.
-PagedKernel::Rows AbsorbedKernel::chooseRows(StepLowering &step, mla::AbsorbedAttentionOp op) {
-  int64_t heads = countHeads(op), run = heads;
-  if (isWide(step, op)) {
-    int64_t width = op.getCache().getType().getKvLoraRank();
-    run = std::min(heads, step.machine.countSwappedRows(width));
-    while (heads % run != 0)
-      --run;
-  }
-  return {.heads = heads, .run = run, .stride = 1};
+/// Latents that accumulators of a whole tile's rows do not hold.
+static bool isWide(StepLowering &step, mla::AbsorbedAttentionOp op) {
+  return rankOf(op) > step.shapes.maxAccumulatorColumns;
 }
 
 /// One query's heads may be fewer rows than those of a whole tile.
@@ -68,13 +59,14 @@ static int64_t chooseTileRows(StepLowering &step, mla::AbsorbedAttentionOp op) {
 }
 
 AbsorbedKernel::AbsorbedKernel(StepLowering &step, mla::AbsorbedAttentionOp op)
-    : PagedKernel(step,
-                  {.op = op,
-                   .batch = op.getBatch(),
-                   .numSplits = op.getNumSplits(),
-                   .name = "absorbed_attention",
-                   .needsFewRows = isWide(step, op)},
-                  chooseRows(step, op), chooseTileRows(step, op)),
+    : PagedKernel(
+          step,
+          {.op = op,
+           .batch = op.getBatch(),
+           .numSplits = op.getNumSplits(),
+           .name = "absorbed_attention",
+           .mostSideRows = isWide(step, op) ? step.machine.countSwappedRows(rankOf(op)) : 0},
+          {.heads = countHeads(op), .run = countHeads(op), .stride = 1}, chooseTileRows(step, op)),
       op(op), pool(Pool::ofPlan(step, op.getCache())), qLat(step.lookup(op.getQLat())),
       latentWidth(isWide(step, op) ? llvm::alignTo(pool.type.getKvLoraRank(), kValueColumns)
                                    : step.shapes.accumulatorWidth(pool.type.getKvLoraRank())),

@@ -63,8 +63,10 @@ static bool canHaveSides(StepLowering &step, mla::GroupedAttentionOp op) {
          (columns % kValueColumns == 0 || columns <= step.shapes.narrowColumns);
 }
 
-/// Of a tile's, as many as registers hold.
+/// Of a tile's, as many as registers hold; 0 without sides.
 static int64_t countMostSideRows(StepLowering &step, mla::GroupedAttentionOp op) {
+  if (!canHaveSides(step, op))
+    return 0;
   int64_t columns = cast<RankedTensorType>(op.getOutput().getType()).getShape().back();
   int64_t rows = step.machine.countSideRows(llvm::alignTo(columns, kValueColumns));
   return std::min(rows, step.shapes.queryRows);

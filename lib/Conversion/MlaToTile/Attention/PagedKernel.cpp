@@ -41,15 +41,15 @@ int64_t PagedKernel::getSideRows() const {
   int64_t rows = tileRows / sides;
   if (layout.areInGroups())
     return rows / layout.run * layout.run;
-  if (!hasOneQuery || sides == 1 || layout.run <= rows)
+  int64_t most = problem.mostSideRows;
+  if (!hasOneQuery || most == 0 || layout.run <= std::min(rows, most))
     return rows;
-  // As many programs as read keys apart where that pads no less: fewer cut more requests (128 heads
-  // of 128 columns, 64 requests of 3000: a layer of 144 us for 139; with 128 188 for 204, one
-  // H200).
-  int64_t tiles = llvm::divideCeil(layout.run, sides * problem.mostSideRows);
+  // As many programs as before where that pads no less: fewer cut more requests. 64 requests of
+  // 3000 tokens, 128 heads of 128 columns: a layer of 144 us in place of 139 (one H200).
+  int64_t tiles = llvm::divideCeil(layout.run, sides * most);
   int64_t equal = llvm::alignTo(llvm::divideCeil(layout.run, sides * tiles), TileShapes::kRowGroup);
   bool padsLess = sides * tiles * equal < static_cast<int64_t>(llvm::alignTo(layout.run, tileRows));
-  return padsLess ? equal : rows;
+  return padsLess || hasFewRows() ? equal : rows;
 }
 
 unsigned PagedKernel::addArg(Value value) {
@@ -127,8 +127,6 @@ Value PagedKernel::loadOutermostHeads(KernelBuilder &b, ValueRange args, Value b
     return b.load(view, {row, b.index(0)}, {tileRows, width});
   }
   Value token = work.firstToken, head = work.ownRow;
-  if (work.run)
-    head = b.add(head, firstHead(b, work));
   if (!hasOneQuery) { // tiles beyond the request's rows stay within the tensor
     token = b.add(token, arith::DivUIOp::create(b, head, b.index(heads)));
     token = b.minimum(token, b.sub(tokens, b.index(1)));
@@ -240,7 +238,7 @@ void PagedKernel::store(KernelBuilder &b, const Work &work, const Target &target
       lseView = viewGroups(b, target.lseBuffer, lseOffset, queries, /*stride=*/1);
   } else {
     Value rows = work.rows;
-    if (sides > 1)
+    if (sides > 1 || hasFewRows())
       rows = b.minimum(rows, b.add(work.ownRow, getSideRows()));
     view = b.view(target.outputBuffer, offset, {OpFoldResult(rows), b.fixed(width)},
                   {b.fixed(layout.stride * stride), b.fixed(1)});
@@ -322,7 +320,7 @@ void PagedKernel::launchGrid() {
   if (problem.numSplits)
     name += "_split";
   step.launch(name, grid, planArgs, [&](KernelBuilder &b, ValueRange args) {
-    if (problem.needsFewRows)
+    if (hasFewRows())
       setMostRows(b, *getMostRows());
     Work work = loadGridWork(b, args);
     b.ifThen(b.isBelow(work.row, work.rows), [&] { writeGrid(b, args, work); });
@@ -422,8 +420,8 @@ std::optional<int64_t> PagedKernel::getMostRows() const {
   std::optional<int64_t> most;
   if (batch.hasStaticQueryLen())
     most = batch.getQueryLen() * layout.run;
-  if (problem.hasOwnValues) {
-    int64_t rows = std::max(tileRows, getUsedRows());
+  if (problem.hasOwnValues || hasFewRows()) {
+    int64_t rows = hasFewRows() ? getUsedRows() : std::max(tileRows, getUsedRows());
     most = std::min(most.value_or(rows), rows);
   }
   return most;

@@ -69,11 +69,10 @@ protected:
     bool hasOwnValues = false;
     /// Schedules may have two tiles of half as many rows side by side, which share keys.
     bool canHaveSides = false;
-    /// Rows of a side at most, where a request has one query.
+    /// Where requests have one query, rows of a side at most; 0: its part of a tile. Fewer than
+    /// that where outputs are so wide that only the side of a product that is not padded to 64 rows
+    /// holds them.
     int64_t mostSideRows = 0;
-    /// Outputs are so wide that only the side of a product that is not padded to 64 rows holds
-    /// them.
-    bool needsFewRows = false;
   };
   /// Rows of one request and a range of its keys.
   struct Work {
@@ -137,6 +136,10 @@ private:
   /// Rows of the request that a side computes: all of its tile, those of whole queries, or an equal
   /// share of a query's.
   int64_t getSideRows() const;
+  /// Whether a side may have fewer rows than its part of a tile only.
+  bool hasFewRows() const {
+    return problem.mostSideRows != 0 && problem.mostSideRows < tileRows / sides;
+  }
   /// Rows that a program computes.
   int64_t getUsedRows() const { return sides * getSideRows(); }
   /// A view of the run's rows of `queries` queries in `buffer`, where rows of all heads are
