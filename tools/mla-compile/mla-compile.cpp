@@ -82,7 +82,8 @@ static bool writePackage(mlir::ModuleOp module, llvm::ArrayRef<LayerKind> kinds,
   if (!page.empty())
     if (llvm::Error error = writeResult(
             invocation.explanation, {reinterpret_cast<const uint8_t *>(page.data()), page.size()}))
-      return fail("--explain: " + llvm::toString(std::move(error)));
+      return fail("--explain: " + llvm::toString(std::move(error)) + "; the package '" +
+                  invocation.output + "' was written");
   endProgress();
   if (!isSilent())
     llvm::errs() << invocation.output << llvm::format(": %.2f MB\n", bytes->size() / 1e6);
