@@ -14,6 +14,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 
 using namespace mlac;
 namespace cl = llvm::cl;
@@ -78,6 +79,13 @@ static bool areUnused(llvm::ArrayRef<const cl::Option *> options, llvm::StringRe
   return true;
 }
 
+/// Whether a file can lie beside what is written there: not beside a device or a pipe.
+static bool hasPlaceBeside(llvm::StringRef output) {
+  llvm::sys::fs::file_status status;
+  return llvm::sys::fs::status(output, status) || !llvm::sys::fs::exists(status) ||
+         llvm::sys::fs::is_regular_file(status) || llvm::sys::fs::is_directory(status);
+}
+
 bool mlac::readTuning(llvm::StringRef output, bool isQuiet, std::optional<TuneOptions> &chosen) {
   if (!wantsTuning)
     return areUnused({&tuneCache, &tuneTimer, &tuneDevice, &tuneBatch, &tuneContext, &tunePrefill,
@@ -92,6 +100,9 @@ bool mlac::readTuning(llvm::StringRef output, bool isQuiet, std::optional<TuneOp
                   llvm::Twine(count->getValue()));
   if (tuneCache.getNumOccurrences() > 0 && tuneCache.empty())
     return fail("--tune-cache: expected the name of a file, got none");
+  if (tuneCache.empty() && !hasPlaceBeside(output))
+    return fail("--tune: expected a --tune-cache, since the output '" + output +
+                "' is no regular file, which the times could be kept beside");
   if (tuneLimit < 0)
     return fail("--tune-limit: expected at least 0, got " + llvm::Twine(tuneLimit));
   TuneOptions &tuning = chosen.emplace();
