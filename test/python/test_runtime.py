@@ -351,6 +351,16 @@ class RuntimeTest(unittest.TestCase):
             self.plan.fill([sequence], [1], function=3)
 
     @unittest.skipUnless(numpy, "NumPy is not installed")
+    def test_empty_names_of_files_are_quoted(self):
+        cache = self.engine.cache
+        for call in (lambda: mlac.Package(""), lambda: mlac.Checkpoint(""),
+                     lambda: cache.save(""), lambda: cache.restore(""),
+                     lambda: self.engine.bind_safetensors(""),
+                     lambda: mlac.replay(self.package, self.device, "")):
+            with self.assertRaisesRegex(mlac.InvalidArgument,
+                                        "^path: expected the name of a file, got ''$"):
+                call()
+
     def test_numpy(self):
         sequence = self.engine.sequence()
         self.plan.fill([sequence], [3], function="prefill")

@@ -22,7 +22,7 @@ static mla_package *publish(std::shared_ptr<Package> package) {
 
 mla_status mla_package_open(const char *path, mla_package **package) {
   return report([&]() -> Status {
-    MLAC_RETURN_IF_ERROR(requirePointer(path, "path"));
+    MLAC_RETURN_IF_ERROR(requirePath(path));
     MLAC_RETURN_IF_ERROR(requirePointer(package, "package"));
     std::shared_ptr<Package> opened;
     MLAC_RETURN_IF_ERROR(Package::openFile(path, opened));

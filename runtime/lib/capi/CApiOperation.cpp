@@ -35,7 +35,7 @@ mla_status mla_metrics(const char **text) {
 mla_status mla_step_replay(mla_package *package, mla_device *device, const char *path,
                            const char **json) {
   return report([&]() -> Status {
-    MLAC_RETURN_IF_ERROR(requirePointer(path, "path"));
+    MLAC_RETURN_IF_ERROR(requirePath(path));
     MLAC_RETURN_IF_ERROR(requirePointer(json, "json"));
     std::shared_ptr<PackageObject> object;
     MLAC_RETURN_IF_ERROR(packages().find(package, object));

@@ -357,7 +357,7 @@ static mla_status withPages(mla_cache *handle, const char *path, Function functi
       [&]() -> Status {
         std::shared_ptr<CacheObject> object;
         MLAC_RETURN_IF_ERROR(caches().find(handle, object));
-        MLAC_RETURN_IF_ERROR(requirePointer(path, "path"));
+        MLAC_RETURN_IF_ERROR(requirePath(path));
         if (!object->engine) {
           std::unique_lock lock(object->cache().mutex);
           return function(object->cache(), PageBytes());

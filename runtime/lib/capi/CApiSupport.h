@@ -138,6 +138,14 @@ inline Status requirePointer(const void *pointer, const char *what) {
   return pointer ? Status() : error(MLA_INVALID_ARGUMENT, what, " is null");
 }
 
+/// An empty name is none: messages that begin with the path would begin with nothing.
+inline Status requirePath(const char *path) {
+  MLAC_RETURN_IF_ERROR(requirePointer(path, "path"));
+  if (*path)
+    return Status();
+  return error(MLA_INVALID_ARGUMENT, "path: expected the name of a file, got ''");
+}
+
 } // namespace mlac::runtime
 
 #endif // MLAC_RUNTIME_CAPISUPPORT_H

@@ -57,7 +57,7 @@ mla_status mla_engine_bind_weight(mla_engine *engine, int64_t layer, const char 
 mla_status mla_engine_bind_safetensors(mla_engine *engine, int64_t layer, const char *path,
                                        const char *prefix, uint32_t flags) {
   return withLayer(engine, layer, [&](Engine &object, Layer &bound) -> Status {
-    MLAC_RETURN_IF_ERROR(requirePointer(path, "path"));
+    MLAC_RETURN_IF_ERROR(requirePath(path));
     MLAC_RETURN_IF_ERROR(checkFlags(flags));
     return object.bindSafetensors(bound, path, prefix ? prefix : "",
                                   flags & MLA_ALLOW_EXTRA_TENSORS);
@@ -89,7 +89,7 @@ mla_status mla_engine_bind_tensors(mla_engine *engine, int64_t layer, const mla_
 
 mla_status mla_checkpoint_open(const char *path, mla_checkpoint **checkpoint) {
   return report([&]() -> Status {
-    MLAC_RETURN_IF_ERROR(requirePointer(path, "path"));
+    MLAC_RETURN_IF_ERROR(requirePath(path));
     MLAC_RETURN_IF_ERROR(requirePointer(checkpoint, "checkpoint"));
     auto object = std::make_shared<CheckpointObject>();
     MLAC_RETURN_IF_ERROR(Checkpoint::open(path, object->checkpoint));
