@@ -56,6 +56,15 @@ def _ids_of(sequences):
                           f"{type(sequences[place]).__name__}")
 
 
+def _tokens_of(query_lens):
+    """Requests and new tokens of a step, which its arrays are compared with."""
+    count, tokens = length_of("query_lens", query_lens), total("query_lens", query_lens)
+    if count and min(query_lens) < 0:
+        place = next(i for i, length in enumerate(query_lens) if length < 0)
+        raise InvalidArgument(f"query_lens[{place}]: expected at least 0, got {query_lens[place]}")
+    return count, tokens
+
+
 class Plan(Handle):
     """One step of a batch: fill, then run for every layer."""
 
@@ -119,7 +128,7 @@ class Plan(Handle):
         on_device: the tables and slots are arrays on the engine's device, read by every run and
         never by the host, so that pages and slots are not checked. No shape then.
         """
-        count, tokens = length_of("query_lens", query_lens), total("query_lens", query_lens)
+        count, tokens = _tokens_of(query_lens)
         if length_of("seq_lens", seq_lens) != count:
             raise InvalidArgument(f"seq_lens: expected {count} lengths, got {len(seq_lens)}")
         where = None if on_device else False
@@ -150,7 +159,7 @@ class Plan(Handle):
         negative slot is not written, a length of 0 is no request. `pools`: as of
         `fill_tables`, arrays on the device. Raises InvalidArgument or Unsupported (functions that need lengths on the host); then nothing has changed.
         """
-        count, tokens = length_of("query_lens", query_lens), total("query_lens", query_lens)
+        count, tokens = _tokens_of(query_lens)
         if length_of("seq_len_bounds", seq_len_bounds) != count:
             raise InvalidArgument(f"seq_len_bounds: expected {count} lengths, "
                                   f"got {len(seq_len_bounds)}")
@@ -176,6 +185,9 @@ class Plan(Handle):
         if len(table.shape) != 2:
             raise InvalidArgument(f"{pool}block_table: expected shape [{count}, columns], "
                                   f"got {list(table.shape)}")
+        if count and not table.address:  # of tensors without elements
+            raise InvalidArgument(f"{pool}block_table: expected at least 1 column, got shape "
+                                  f"{list(table.shape)}")
         where = {} if is_cuda is None else {"is_cuda": is_cuda}
         return (self._check(pool + "block_table", block_table, (count, table.shape[1]),
                             dtype="i32", **where),

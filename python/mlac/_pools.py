@@ -37,6 +37,8 @@ def _check(engine, cache, name, array, part=None):
     if len(view.shape) != 3 or view.shape[1:] != page:
         raise InvalidArgument(f"{name}: expected shape [pages, {page[0]}, {page[1]}], "
                               f"got {list(view.shape)}")
+    if view.shape[0] < 1:  # before its memory, which tensors without elements have not
+        raise InvalidArgument(f"{name}: expected at least 1 page, got shape {list(view.shape)}")
     if not view.is_writable:
         raise InvalidArgument(f"{name}: expected a writable array, got a read-only one")
     dense = (page[0] * page[1], page[1], 1)

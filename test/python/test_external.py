@@ -529,7 +529,7 @@ class ExternalTest(unittest.TestCase):
                  "page stride of 1200 bytes, format mla_16 needs at least 1280"),
                 (make((4, 16, width), strides=(642, 40, 1)),
                  "pool.page_stride_bytes = 1284, expected a multiple of 16"),
-                (make((0, 16, width)), "pool.num_pages = 0, expected 1 to"),
+                (make((0, 16, width)), r"pool: expected at least 1 page, got shape \[0, 16, 40\]"),
                 (make((4, 16, width), offset=8), "not aligned to 16 bytes: address ends in 8"),
                 (make((4, 16, width), is_read_only=True), "expected a writable array")):
             with self.assertRaisesRegex(mlac.InvalidArgument, message):

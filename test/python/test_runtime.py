@@ -338,6 +338,13 @@ class RuntimeTest(unittest.TestCase):
                                  (["1"], [1], r"query_lens\[0\]: expected an integer, got '1'")):
             with self.assertRaisesRegex((ValueError, TypeError), text):
                 self.plan.fill_tables(lens, keys, None, None)
+        # Before arrays are compared with so many tokens.
+        negative = r"query_lens\[1\]: expected at least 0, got -1"
+        with self.assertRaisesRegex(mlac.InvalidArgument, negative):
+            self.plan.fill_tables([2, -1], [2, 1], None, None)
+        with self.assertRaisesRegex(mlac.InvalidArgument, negative):
+            self.plan.fill_device([2, -1], [2, 1], seq_lens=None, block_table=None,
+                                  slot_mapping=None, positions=None)
         for weights, text in (([1], "weights: expected a mapping of names to arrays, got list"),
                               ({5: WEIGHT}, "weights: expected names of type str, got 5")):
             with self.assertRaisesRegex(mlac.InvalidArgument, text):
@@ -351,6 +358,22 @@ class RuntimeTest(unittest.TestCase):
             self.plan.fill([sequence], [1], function=3)
 
     @unittest.skipUnless(numpy, "NumPy is not installed")
+    def test_arrays_without_elements_are_said_by_their_size(self):
+        """Torch has no memory for them, and the library says of a null pointer that it is one."""
+        class Empty:
+            def __init__(self, shape, typestr):
+                self.__array_interface__ = {"data": (0, False), "shape": shape, "typestr": typestr}
+
+        with self.assertRaisesRegex(mlac.InvalidArgument,
+                                    r"^block_table: expected at least 1 column, got shape \[1, 0\]$"):
+            self.plan.fill_tables([1], [1], Empty((1, 0), "<i4"), array.array("q", [0]))
+        engine = mlac.Engine(self.package, self.device, max_seq_len=8, external_pools=1)
+        pool = self.package.info["pools"][0]
+        page = (pool["page_size"], sum(field["columns"] for field in pool["fields"]))
+        with self.assertRaisesRegex(mlac.InvalidArgument,
+                                    r"^pool: expected at least 1 page, got shape \[0, "):
+            engine.bind_pool(Empty((0, *page), "<f4"))
+
     def test_empty_names_of_files_are_quoted(self):
         cache = self.engine.cache
         for call in (lambda: mlac.Package(""), lambda: mlac.Checkpoint(""),
