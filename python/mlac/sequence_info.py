@@ -7,6 +7,7 @@ section 11). Needs NumPy alone, no native library."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,20 @@ class Metadata(NamedTuple):
     input_pos: np.ndarray
     page_table: np.ndarray
     seq_start: np.ndarray
+
+
+def _integers(name: str, values: Any) -> list[int]:
+    """A list of integers; what is none is refused by `name`."""
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        raise InvalidArgument(f"{name}: expected a list of integers, got {values!r}")
+    result = []
+    for place, value in enumerate(values):
+        try:
+            result.append(index(value))
+        except TypeError:
+            raise InvalidArgument(
+                f"{name}[{place}]: expected an integer, got {value!r}") from None
+    return result
 
 
 def _check(condition: bool, message: str) -> None:
@@ -214,13 +229,14 @@ class SequenceInfo:
         them."""
         _check(len(pages) <= self.max_batch_size,
                f"pages of {len(pages)} sequences, at most {self.max_batch_size} (max_batch_size)")
-        flat = [page for own in pages for page in own]
+        owned = [_integers(f"pages[{place}]", own) for place, own in enumerate(pages)]
+        flat = [page for own in owned for page in own]
         for page in flat:
             _check(0 <= page < self.num_pages, f"page {page}, 0 to {self.num_pages - 1} exist")
         _check(len(set(flat)) == len(flat), "a page is assigned twice")
         self.cache_loc[:] = [*flat, *np.setdiff1d(np.arange(self.num_pages), flat)]
         self.pages_per_seq[:] = 0
-        self.pages_per_seq[:len(pages)] = [len(own) for own in pages]
+        self.pages_per_seq[:len(pages)] = [len(own) for own in owned]
 
     @property
     def page_assignments(self) -> list[list[int]]:

@@ -64,6 +64,12 @@ class SequenceInfoTest(unittest.TestCase):
             self.info.assign_cache_loc([[8]])
         with self.refuses("assigned twice"):
             self.info.assign_cache_loc([[1], [1]])
+        for pages, message in (([[0.5]], r"pages\[0\]\[0\]: expected an integer, got 0.5"),
+                               ([[1], [2, "a"]], r"pages\[1\]\[1\]: expected an integer, got 'a'"),
+                               ([[1], 0], r"pages\[1\]: expected a list of integers, got 0"),
+                               (["12"], r"pages\[0\]: expected a list of integers, got '12'")):
+            with self.subTest(pages), self.refuses(message):
+                self.info.assign_cache_loc(pages)
         with self.refuses("position -12 is negative"):
             self.info.update_pos(-15)
         self.assertEqual(self.info.page_assignments, [[7, 2], [0], [5, 1, 3]])
