@@ -24,6 +24,27 @@ GPU = Path(__file__).resolve().parent.parent / "gpu"
 SHAPE = Shape(heads=4, rank=64, rope=16, block_size=16, scale=0.1, dtype="f32", query_len=3)
 
 
+class ShapeTest(unittest.TestCase):
+    def test_sizes_that_are_none_are_named(self):
+        """The compiler says of them what its types say, in a file that nobody wrote."""
+        for fields, message in (
+                ({"heads": 0}, "heads: expected at least 1, got 0"),
+                ({"heads": 1.5}, "heads: expected an integer, got 1.5"),
+                ({"rank": -64}, "rank: expected at least 1, got -64"),
+                ({"query_len": 0}, "query_len: expected at least 1, got 0"),
+                ({"topk": -1}, "topk: expected at least 0, got -1"),
+                ({"value": 32}, "nope and value: expected both, .* got 0 and 32"),
+                ({"query_width": 8}, r"query_width: expected 0 or at least 16 \(rope\), got 8"),
+                ({"dtype": "bfloat16"}, "dtype: expected bf16 or f16 or f32, got 'bfloat16'"),
+                ({"cache": "fp4"}, "cache: expected auto or fp8 or fp8_ds_mla, got 'fp4'"),
+                ({"scale": math.nan}, "scale: expected a number above 0, got nan"),
+                ({"scale": "0.1"}, "scale: expected a number above 0, got '0.1'")):
+            with self.subTest(fields), self.assertRaisesRegex(mlac.InvalidArgument, message):
+                dataclasses.replace(SHAPE, **fields)
+        # 1 is a number of MLIR's integers, not of its floats.
+        self.assertIn("scale 1.0 ", dataclasses.replace(SHAPE, scale=1).module())
+
+
 class VersionTest(unittest.TestCase):
     def test_other_versions_are_named(self):
         self.assertIsNone(mlac.vllm.unsupported_version("0.26.0"))

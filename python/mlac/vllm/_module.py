@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from .._compile import compile as compile_package
+from .._errors import InvalidArgument
 from .._runtime import Package
 
 # What vLLM's cache types are; others are of the activations' type.
 _FORMATS = {"fp8": "mla_fp8_tensor", "fp8_ds_mla": "fp8_ds_mla"}
+_DTYPES = ("bf16", "f16", "f32")  # of queries, cache and outputs
 CODE_BLOCK = 128  # rows and columns of a weight of codes that have one scale
 
 # How a decode is given its rope queries: as they are, or as the last columns of rows.
@@ -55,7 +57,7 @@ func.func @{function}(%query: !latent {{mla.input = "query"{layout}}}, {rope_inp
                       %batch: !batch, %cache: !cache)
     -> (!latent {{mla.output = "output"}}, !lse {{mla.output = "lse"}}) {{
 {take_rope}  %output, %lse = mla.absorbed_attention query(%query, %rope : !latent, !rope)
-      over %cache, %batch : !cache, !batch scale {scale!r} -> !latent, !lse
+      over %cache, %batch : !cache, !batch scale {scale} -> !latent, !lse
   return %output, %lse : !latent, !lse
 }}
 """
@@ -67,7 +69,7 @@ func.func @{function}(%query: !latent {{mla.input = "query"{layout}}}, {rope_inp
     -> (!latent {{mla.output = "output"}}, !lse {{mla.output = "lse"}}) {{
 {take_rope}  %rows = mla.convert_indices %positions in %cache, %batch : !list in !cache, !batch
   %output, %lse = mla.sparse_attention query(%query, %rope : !latent, !rope) rows(%rows : !list)
-      over %cache, %batch : !cache, !batch scale {scale!r} -> !latent lse !lse
+      over %cache, %batch : !cache, !batch scale {scale} -> !latent lse !lse
   return %output, %lse : !latent, !lse
 }}
 """
@@ -102,7 +104,7 @@ func.func @prefill(%queries: !queries {{mla.input = "query_rows"}},
   %output = mla.attention query(%query, %rope : !nope, !rope)
       latent(%latent, %key : !new, !new_rope)
       weights(%up_key, %up_value : !up_key, !up_value)
-      over %cache, %batch : !cache, !mla.batch scale {scale!r} -> !value
+      over %cache, %batch : !cache, !mla.batch scale {scale} -> !value
   return %output : !value
 }}
 """
@@ -134,6 +136,28 @@ class Shape:
     # before the projection to latents); 0: they lie dense.
     query_width: int = 0
 
+    def __post_init__(self) -> None:
+        for names, least in ((("heads", "rank", "rope", "block_size", "query_len"), 1),
+                             (("nope", "value", "topk", "query_width"), 0)):
+            for name in names:
+                value = getattr(self, name)
+                if not hasattr(value, "__index__"):
+                    raise InvalidArgument(f"{name}: expected an integer, got {value!r}")
+                if value < least:
+                    raise InvalidArgument(f"{name}: expected at least {least}, got {value}")
+        if (self.nope > 0) != (self.value > 0):
+            raise InvalidArgument("nope and value: expected both, of packages with prefills, or "
+                                  f"neither, got {self.nope} and {self.value}")
+        if 0 < self.query_width < self.rope:
+            raise InvalidArgument(f"query_width: expected 0 or at least {self.rope} (rope), got "
+                                  f"{self.query_width}")
+        for name, known in (("dtype", _DTYPES), ("cache", ("auto", *_FORMATS))):
+            if getattr(self, name) not in known:
+                raise InvalidArgument(f"{name}: expected {' or '.join(known)}, got "
+                                      f"{getattr(self, name)!r}")
+        if not (isinstance(self.scale, (int, float)) and 0 < self.scale < math.inf):
+            raise InvalidArgument(f"scale: expected a number above 0, got {self.scale!r}")
+
     @property
     def has_prefills(self) -> bool:
         return self.value > 0
@@ -154,7 +178,7 @@ class Shape:
     def module(self) -> str:
         """The mla module's text."""
         format = _FORMATS.get(self.cache)
-        fields = dict(dataclasses.asdict(self), weight=UP_WEIGHT, up=self.nope + self.value,
+        fields = dict(dataclasses.asdict(self), scale=repr(float(self.scale)), weight=UP_WEIGHT, up=self.nope + self.value,
                       up_rows=self.heads * (self.nope + self.value), query=self.nope + self.rope,
                       before=self.query_width - self.rope,
                       batch_query_len=_MOST_SELECTING if self.topk else self.query_len,
