@@ -467,7 +467,7 @@ def _find_attention(program: Any, folder: Path) -> Mapping[str, Any]:
     archive, plan = folder / "own.pt2", folder / "own.json"
     torch.export.save(program, archive)
     _run([find_compiler(), os.fspath(archive), "--quiet", "--graph-checked", f"--cached={plan}",
-          "--emit=mla", "-o", os.fspath(folder / "own.mlir")], (os.fspath(folder),))
+          "--emit=mla", "-o", os.fspath(folder / "own.mlir")], (), (os.fspath(folder),))
     found: Mapping[str, Any] = json.loads(plan.read_text())
     return found
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 import warnings
@@ -138,13 +139,29 @@ def _compile(source: Any, options: dict[str, Any], output: str | os.PathLike[str
         command = [compiler or find_compiler(), str(path), "-o", str(package)]
         for option, value in options.items():
             command += _argument(option, value)
-        _run(command, (name, hidden or name))
+        _run(command, options, (name, hidden or name))
         if not package.is_file():
             raise CompileError(f"{command[0]} wrote no package: is it mla-compile?")
         return Package(package if output is not None else package.read_bytes())
 
 
-def _run(command: list[str], folders: Iterable[str]) -> None:
+# What mla-compile says of an option that it has not.
+_UNKNOWN = re.compile(r"Unknown command line argument '--([^'=]+)")
+_SIMILAR = re.compile(r"Did you mean '--([\w-]{2,})")
+
+
+def _unknown_option(text: str, options: Iterable[str]) -> str | None:
+    """What the compiler says of an option that it has not, by its name in Python."""
+    unknown, similar = _UNKNOWN.search(text), _SIMILAR.search(text)
+    names = {name.replace("_", "-"): name for name in options}
+    if not unknown or unknown.group(1) not in names:
+        return None
+    flag = unknown.group(1)
+    hint = f", did you mean {similar.group(1).replace('-', '_')}?" if similar else ""
+    return f"unknown option '{names[flag]}': {COMPILER} has no --{flag}{hint}"
+
+
+def _run(command: list[str], options: Iterable[str], folders: Iterable[str]) -> None:
     """Runs the compiler; its messages do not name the temporary folders."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace")
@@ -155,7 +172,7 @@ def _run(command: list[str], folders: Iterable[str]) -> None:
         text = text.replace(folder + os.sep, "")
     text = text.strip()
     if done.returncode != 0:
-        raise CompileError(text or f"{command[0]} ended with {done.returncode}")
+        raise CompileError(_unknown_option(text, options) or text or f"{command[0]} ended with {done.returncode}")
     if done.stdout:  # a report that was asked for
         print(done.stdout, end="")
     if text:

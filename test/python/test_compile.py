@@ -142,6 +142,13 @@ class CompileTest(unittest.TestCase):
         self.assertNotIn(tempfile.gettempdir(), str(caught.exception))
         with self.assertRaisesRegex(mlac.CompileError, "no-such-option"):
             self.compile(TINY, no_such_option=True)
+        # The nearest of the program's options is none for 'foo': '--o=1'.
+        with self.assertRaisesRegex(mlac.CompileError,
+                                    "^unknown option 'foo': mla-compile has no --foo$"):
+            self.compile(TINY, foo=1)
+        with self.assertRaisesRegex(mlac.CompileError, "^unknown option 'pagesize': mla-compile "
+                                    r"has no --pagesize, did you mean page_size\?$"):
+            self.compile(TINY, pagesize=64)
         with self.assertRaisesRegex(mlac.CompileError, "absent.json"):
             self.compile("absent.json")
         with self.assertRaisesRegex(mlac.InvalidArgument, "emit"):
