@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ._compile import _DTYPES, _compile, _config_text
-from ._errors import InvalidArgument
+from ._compile import _DTYPES, _compile, _config_text, _named
+from ._errors import InvalidArgument, NotFound
 from ._graph_nodes import without_einsum
 from ._mask_inputs import LayerMasks
 from ._rope_inputs import check_tables as check_rope
@@ -24,8 +24,14 @@ def _config_of(module: Any, config: Any) -> str:
     """The text of a configuration: the caller's, or the module's own."""
     config = getattr(module, "config", None) if config is None else config
     if isinstance(config, (str, os.PathLike)):
-        path = Path(config)
-        return (path / "config.json" if path.is_dir() else path).read_text()
+        path = Path(_named("config", config))
+        path = path / "config.json" if path.is_dir() else path
+        try:
+            return path.read_text()
+        except OSError as error:
+            raise NotFound(f"config: cannot read '{path}': {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            raise InvalidArgument(f"config: '{path}' is no text: {error}") from None
     if isinstance(config, Mapping):
         return json.dumps(config)
     if hasattr(config, "to_json_string"):

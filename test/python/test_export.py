@@ -252,6 +252,13 @@ class ExportTest(unittest.TestCase):
             mlac.export(case.module, case.arguments, config=other)
         with self.assertRaisesRegex(mlac.InvalidArgument, "config: the module has none"):
             mlac.export(torch.nn.Linear(4, 4), (torch.zeros(1, 4),))
+        for config, message in (("/nowhere/config.json", "/nowhere/config.json': No such file"),
+                                (__file__ + "/config.json", "config.json': Not a directory"),
+                                (os.path.dirname(__file__), "python/config.json': No such file")):
+            with self.assertRaisesRegex(mlac.NotFound, f"config: cannot read '.*{message}"):
+                mlac.export(case.module, case.arguments, config=config)
+        with self.assertRaisesRegex(mlac.InvalidArgument, "config: expected a path, got an empty"):
+            mlac.export(case.module, case.arguments, config="")
         with self.assertRaisesRegex(mlac.InvalidArgument, "module: expected .*, got function"):
             mlac.export(grouped_llama)
         # It was computed in bf16.
