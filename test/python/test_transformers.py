@@ -7,6 +7,7 @@ Skips itself where torch or transformers are not installed. MLAC_COMPILE names t
 
 import copy
 import os
+import tempfile
 import threading
 import unittest
 import warnings
@@ -357,6 +358,22 @@ class CacheTest(unittest.TestCase):
         self.addCleanup(hook.remove)
         with self.assertRaisesRegex(mlac.WrongState, "inside of its own forward pass"):
             self.logits(prompts[0])
+
+    def test_a_checkpoint_that_classes_of_another_type_load(self):
+        """The package of the model is of the classes' type, that of its folder of the checkpoint's."""
+        with tempfile.TemporaryDirectory() as folder:
+            make_model("sarvam_mla", first_k_dense_replace=3).save_pretrained(folder)
+            model = transformers.DeepseekV3ForCausalLM.from_pretrained(
+                folder, attn_implementation="eager").eval()
+            self.assertEqual(model.config.model_type, "sarvam_mla")
+            of_folder = mlac.compile(folder, "cpu", dtype="f32",
+                                     functions=["prefill", "decode", "step"])
+        self.assertEqual(of_folder.info["model"]["model_type"], "sarvam_mla")
+        arguments = {**left_padded(), "do_sample": False}
+        expected = with_seed(model, **arguments)
+        for package in (None, of_folder):
+            with patch(model, package=package):
+                self.assertEqual(with_seed(model, **arguments).tolist(), expected.tolist())
 
     def test_a_copy_of_the_model_is_refused(self):
         with self.assertRaisesRegex(TypeError, "cannot copy or pickle"):

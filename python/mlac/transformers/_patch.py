@@ -88,7 +88,10 @@ def _longest_sequence(rope: dict[str, Any], config: Any) -> tuple[int, str]:
 def _check_package(info: dict[str, Any], decoder: Any, attention: Any) -> None:
     """Whether the package is of this model; shapes of weights are checked when bound."""
     config, compiled = decoder.config, info["model"]
-    expected = {"model_type": config.model_type, "hidden_size": config.hidden_size,
+    # Loaded by the classes of another type, a model has the checkpoint's type, which is its folder's
+    # package's, and a package of the model that of the classes.
+    own, types = compiled["model_type"], (config.model_type, type(config).model_type)
+    expected = {"model_type": own if own in types else types[0], "hidden_size": config.hidden_size,
                 "num_heads": config.num_attention_heads, "tensor_parallel": 1,
                 "activation_dtype": {torch.float32: "f32", torch.bfloat16: "bf16",
                                      torch.float16: "f16"}.get(decoder.dtype, str(decoder.dtype))}
