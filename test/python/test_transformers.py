@@ -6,7 +6,9 @@
 Skips itself where torch or transformers are not installed. MLAC_COMPILE names the compiler."""
 
 import copy
+import io
 import os
+import pickle
 import tempfile
 import threading
 import unittest
@@ -376,8 +378,10 @@ class CacheTest(unittest.TestCase):
                 self.assertEqual(with_seed(model, **arguments).tolist(), expected.tolist())
 
     def test_a_copy_of_the_model_is_refused(self):
-        with self.assertRaisesRegex(TypeError, "cannot copy or pickle"):
-            copy.deepcopy(self.model)
+        """Pickle began with what it could not find, 'attention_forward.<locals>.forward'."""
+        for take in (copy.deepcopy, pickle.dumps, lambda model: torch.save(model, io.BytesIO())):
+            with self.assertRaisesRegex(TypeError, "cannot copy or pickle a patched model"):
+                take(self.model)
 
     def test_use_cache_of_a_call(self):
         with torch.no_grad():

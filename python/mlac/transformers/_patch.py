@@ -106,6 +106,12 @@ def _check_package(info: dict[str, Any], decoder: Any, attention: Any) -> None:
         raise InvalidArgument(f"package: {name} is {theirs}, the model's is {ours}")
 
 
+def _refuse_copies(protocol: Any) -> Any:
+    """Where copy and pickle ask a module what it is made of."""
+    raise TypeError("cannot copy or pickle a patched model, whose layers are an engine's: unpatch it "
+                    "first, or save its weights")
+
+
 class Patched:
     """A model whose attention mlac computes, until unpatch(); also a context manager."""
 
@@ -122,6 +128,7 @@ class Patched:
             self._replace(model, "_prepare_cache_for_generation",
                           prepare_cache(runner, model, argument))
         self._replace(decoder, "_mlac_patched", self)
+        self._replace(decoder, "__reduce_ex__", _refuse_copies)
 
     def __repr__(self) -> str:
         return f"<mlac.transformers.Patched {type(self._decoder).__name__}, {self.engine!r}>"
