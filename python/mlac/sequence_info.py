@@ -30,18 +30,18 @@ class Metadata(NamedTuple):
     seq_start: np.ndarray
 
 
+def _integer(name: str, value: Any) -> int:
+    try:
+        return index(value)
+    except TypeError:
+        raise InvalidArgument(f"{name}: expected an integer, got {value!r}") from None
+
+
 def _integers(name: str, values: Any) -> list[int]:
     """A list of integers; what is none is refused by `name`."""
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
         raise InvalidArgument(f"{name}: expected a list of integers, got {values!r}")
-    result = []
-    for place, value in enumerate(values):
-        try:
-            result.append(index(value))
-        except TypeError:
-            raise InvalidArgument(
-                f"{name}[{place}]: expected an integer, got {value!r}") from None
-    return result
+    return [_integer(f"{name}[{place}]", value) for place, value in enumerate(values)]
 
 
 def _check(condition: bool, message: str) -> None:
@@ -89,6 +89,9 @@ class SequenceInfo:
 
     def __init__(self, max_seq_len: int = 1, max_batch_size: int = 1, page_size: int = 0,
                  max_num_tokens: int = 0):
+        for name, value in (("max_seq_len", max_seq_len), ("max_batch_size", max_batch_size),
+                            ("page_size", page_size), ("max_num_tokens", max_num_tokens)):
+            _integer(name, value)
         for name, value in (("max_seq_len", max_seq_len), ("max_batch_size", max_batch_size)):
             _check(value >= 1, f"{name} is {value}, at least 1 is needed")
         self.max_seq_len, self.max_batch_size = max_seq_len, max_batch_size
@@ -112,6 +115,7 @@ class SequenceInfo:
     def num_pages(self, count: int) -> None:
         """Changes how many pages there are; those in use must remain."""
         used = int(self.pages_per_seq.sum())
+        _integer("num_pages", count)
         _check(count >= max(used, 1), f"num_pages is {count}, {max(used, 1)} are in use")
         old = self.cache_loc[:used] if used else np.empty(0, np.int32)
         _check(not np.any(old >= count), f"num_pages is {count}, page {old.max(initial=0)} is in use")
@@ -187,6 +191,9 @@ class SequenceInfo:
 
     def nest_sequences(self, sequences: Sequence[Sequence[int] | np.ndarray]) -> None:
         """Takes these tokens; nothing has changed where they are refused."""
+        for place, sequence in enumerate(sequences):
+            _check(hasattr(sequence, "__len__"),
+                   f"sequence {place}: expected a list of integers, got {sequence!r}")
         lengths = [len(sequence) for sequence in sequences]
         _check(len(lengths) <= self.max_batch_size,
                f"{len(lengths)} sequences, at most {self.max_batch_size} (max_batch_size)")
@@ -216,12 +223,16 @@ class SequenceInfo:
 
     def update_pos(self, count: int | Sequence[int] | np.ndarray, reset: bool = False) -> None:
         """Adds to input_pos, or sets it: a number for all entries, a list for the first ones."""
-        values = np.broadcast_to(np.asarray(count, np.int32), (self.max_batch_size,)) \
-            if np.ndim(count) == 0 else np.asarray(count, np.int32)
+        given = np.asarray(count)
+        _check(given.ndim < 2 and (given.dtype.kind in "iu" or not given.size),
+               f"count: expected an integer or a list of them, got {count!r}")
+        values = given.astype(np.int64)
+        values = np.broadcast_to(values, (self.max_batch_size,)) if not values.ndim else values
         _check(len(values) <= self.max_batch_size,
                f"{len(values)} positions, at most {self.max_batch_size} (max_batch_size)")
         new = values + (0 if reset else self.input_pos[:len(values)])
         _check(not np.any(new < 0), f"position {new.min(initial=0)} is negative")
+        _check(not np.any(new > _IDS.max), f"position {new.max(initial=0)}, at most {_IDS.max}")
         self.input_pos[:len(values)] = new
 
     def assign_cache_loc(self, pages: Sequence[Sequence[int]]) -> None:

@@ -35,6 +35,16 @@ class SequenceInfoTest(unittest.TestCase):
         with self.refuses("max_seq_len is 0"):
             SequenceInfo(0)
 
+    def test_D25_sizes_that_are_none(self):
+        """2.5 tokens of a page were taken."""
+        for sizes in ({"max_seq_len": 1.5}, {"max_batch_size": "a"}, {"page_size": 2.5},
+                      {"max_num_tokens": None}):
+            (name, value), = sizes.items()
+            with self.refuses(f"{name}: expected an integer, got {value!r}"):
+                SequenceInfo(**{"max_seq_len": 8, "max_batch_size": 2, **sizes})
+        with self.refuses("num_pages: expected an integer, got 9.5"):
+            self.info.num_pages = 9.5
+
     def test_D26_nests_and_takes_apart(self):
         self.info.nest_sequences([[1, 2, 3], np.array([4]), [5, 6]])
         self.assertEqual(self.info.input_ids.tolist(), [[1, 2, 3, 4, 5, 6]])
@@ -72,6 +82,15 @@ class SequenceInfoTest(unittest.TestCase):
                 self.info.assign_cache_loc(pages)
         with self.refuses("position -12 is negative"):
             self.info.update_pos(-15)
+        for count, message in ((1.5, "count: expected an integer or a list of them, got 1.5"),
+                               ([0.5], r"expected an integer or a list of them, got \[0.5\]"),
+                               (None, "expected an integer or a list of them, got None"),
+                               ([[1], [2]], r"got \[\[1\], \[2\]\]"),
+                               (1 << 40, "position 10995.*, at most 2147483647")):
+            with self.subTest(count), self.refuses(message):
+                self.info.update_pos(count)
+        self.info.update_pos([])
+        self.assertEqual(self.info.input_pos.tolist(), [9, 5, 3])
         self.assertEqual(self.info.page_assignments, [[7, 2], [0], [5, 1, 3]])
         # All entries, also those behind the batch.
         self.info.nest_sequences([[1]])
@@ -122,7 +141,8 @@ class SequenceInfoTest(unittest.TestCase):
                 ([1 << 32 | 7], "sequence 1 has tokens from 4294967303 to 4294967303"),
                 ([1 << 63], "sequence 1 has tokens from 9223372036854775808"),
                 ([1 << 64], "sequence 1: expected integers, got object"),
-                ("ab", "sequence 1: expected integers, got <U2")):
+                ("ab", "sequence 1: expected integers, got <U2"),
+                (5, "sequence 1: expected a list of integers, got 5")):
             with self.subTest(sequence), self.refuses(message):
                 self.info.nest_sequences([[1], sequence])
         self.assertEqual(self.info.input_ids.tolist(), [[3, 4]])
