@@ -41,8 +41,10 @@ int64_t PagedKernel::getSideRows() const {
   int64_t rows = tileRows / sides;
   if (layout.areInGroups())
     return rows / layout.run * layout.run;
+  // Programs of a grid have no sides.
+  bool isDivided = sides > 1 || hasFewRows();
   int64_t most = problem.mostSideRows;
-  if (!hasOneQuery || most == 0 || layout.run <= std::min(rows, most))
+  if (!hasOneQuery || !isDivided || layout.run <= std::min(rows, most))
     return rows;
   // As many programs as before where that pads no less: fewer cut more requests. 64 requests of
   // 3000 tokens, 128 heads of 128 columns: a layer of 144 us in place of 139 (one H200).

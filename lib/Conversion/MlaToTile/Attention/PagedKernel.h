@@ -69,9 +69,9 @@ protected:
     bool hasOwnValues = false;
     /// Schedules may have two tiles of half as many rows side by side, which share keys.
     bool canHaveSides = false;
-    /// Where requests have one query, rows of a side at most; 0: its part of a tile. Fewer than
-    /// that where outputs are so wide that only the side of a product that is not padded to 64 rows
-    /// holds them.
+    /// Where requests have one query, rows of a side at most. Without sides: of a program, whose
+    /// outputs are so wide that only the side of a product that is not padded to 64 rows holds
+    /// them; 0: a tile's.
     int64_t mostSideRows = 0;
   };
   /// Rows of one request and a range of its keys.
@@ -136,10 +136,8 @@ private:
   /// Rows of the request that a side computes: all of its tile, those of whole queries, or an equal
   /// share of a query's.
   int64_t getSideRows() const;
-  /// Whether a side may have fewer rows than its part of a tile only.
-  bool hasFewRows() const {
-    return problem.mostSideRows != 0 && problem.mostSideRows < tileRows / sides;
-  }
+  /// Whether programs may have fewer rows than a tile only.
+  bool hasFewRows() const { return !problem.canHaveSides && problem.mostSideRows != 0; }
   /// Rows that a program computes.
   int64_t getUsedRows() const { return sides * getSideRows(); }
   /// A view of the run's rows of `queries` queries in `buffer`, where rows of all heads are
