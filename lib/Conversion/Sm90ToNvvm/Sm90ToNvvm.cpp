@@ -335,10 +335,10 @@ static LogicalResult convertBody(LLVM::LLVMFuncOp function, const Kernel &kernel
 
   SmallVector<UnrealizedConversionCastOp> casts, remaining;
   function.walk([&](Operation *op) {
+    if (isa<sm90::RingOp>(op))
+      return op->erase();
     if (auto cast = dyn_cast<UnrealizedConversionCastOp>(op))
       casts.push_back(cast);
-    else if (isa<sm90::RingOp>(op))
-      op->erase();
     op->removeAttr(kRoleAttr);
     op->removeAttr(kElectedAttr);
   });
