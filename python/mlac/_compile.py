@@ -172,7 +172,8 @@ def _run(command: list[str], options: Iterable[str], folders: Iterable[str]) -> 
         text = text.replace(folder + os.sep, "")
     text = text.strip()
     if done.returncode != 0:
-        raise CompileError(_unknown_option(text, options) or text or f"{command[0]} ended with {done.returncode}")
+        raise CompileError(_unknown_option(text, options) or text
+                           or f"{command[0]} ended with {done.returncode}")
     if done.stdout:  # a report that was asked for
         print(done.stdout, end="")
     if text:

@@ -178,7 +178,8 @@ class Shape:
     def module(self) -> str:
         """The mla module's text."""
         format = _FORMATS.get(self.cache)
-        fields = dict(dataclasses.asdict(self), scale=repr(float(self.scale)), weight=UP_WEIGHT, up=self.nope + self.value,
+        fields = dict(dataclasses.asdict(self), scale=repr(float(self.scale)), weight=UP_WEIGHT,
+                      up=self.nope + self.value,
                       up_rows=self.heads * (self.nope + self.value), query=self.nope + self.rope,
                       before=self.query_width - self.rope,
                       batch_query_len=_MOST_SELECTING if self.topk else self.query_len,

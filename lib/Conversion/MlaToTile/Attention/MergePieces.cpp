@@ -122,10 +122,11 @@ MergePiecesKernel::MergePiecesKernel(StepLowering &step, const PieceMerge &merge
       width(merge.output.size(merge.output.rank() - 1)) {
   auto share = static_cast<uint64_t>(heads * width / countProgramsOfMany());
   tilesOfMany = std::min<int64_t>(llvm::bit_floor(share / step.shapes.rows), kMostTilesOfMany);
-  // A last unit of fewer columns masks its loads: 640 columns in units of 256 spill 12 bytes.
-  auto isUneven = [&](int64_t columns) { return width > columns && width % columns != 0; };
-  while (tilesOfMany > 1 && isUneven(tilesOfMany * step.shapes.rows))
-    tilesOfMany /= 2;
+  // A last unit of fewer columns masks its loads: 640 columns in units of 256 spill 12 bytes. What
+  // up to 512 columns have spills nothing, and smaller units were not timed for them.
+  if (width > step.shapes.maxAccumulatorColumns)
+    while (tilesOfMany > 1 && width % (tilesOfMany * step.shapes.rows) != 0)
+      tilesOfMany /= 2;
   int64_t some = kSomeOfFew * step.shapes.fewPieces, many = 2 * some;
   int64_t few = blockWidth(width, step.shapes.turnColumns);
   int64_t asColumns = std::max<int64_t>(tilesOfMany, 1) * step.shapes.rows;
