@@ -13,12 +13,15 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <ranges>
 #include <tuple>
 
 using namespace mlac::runtime;
 
 /// What is cut fills the machine at most so many times: of more, the longest first balance it.
 static constexpr int64_t kMostWaves = 4;
+/// Waves that may be left whole in front of what is cut: one more is an eighth of the time at most.
+static constexpr int64_t kMostWholeWaves = 8;
 /// Longer than any prompt.
 static constexpr int64_t kUncut = std::numeric_limits<int32_t>::max();
 
@@ -63,56 +66,69 @@ private:
   int64_t keys, first, count;
 };
 
-/// The costs, in blocks, of what a length of runs makes of all prompts.
+/// The costs, in blocks, of prompts that are left whole and of what a length of runs makes of
+/// others.
 class Scales {
 public:
   Scales(const PromptParams &params, int64_t numSms, std::vector<double> &costs)
       : params(params), numSms(numSms), most(boundPromptCuts(params, numSms)), costs(costs) {}
 
   /// False, and of no use, where more is cut than buffers hold.
-  bool weigh(std::span<const Prompt> prompts, int64_t keysPerRun);
-  /// What each multiprocessor does if all do as much.
+  bool weigh(std::span<const Prompt> whole, std::span<const Prompt> cut, int64_t keysPerRun);
+  /// What each multiprocessor does if all do as much: of all, and of what may be cut.
   double getShare() const { return total / static_cast<double>(numSms); }
+  double getCutShare() const { return (total - ofWhole) / static_cast<double>(numSms); }
   double getTime();
-  double getLongest() const { return *std::ranges::max_element(costs); }
+  double getLongest() const { return costs.empty() ? 0 : *std::ranges::max_element(costs); }
+  /// Of what may be cut.
+  double getLongestCut() const {
+    return *std::ranges::max_element(std::span(costs).subspan(wholes));
+  }
+  int64_t countItems() const { return static_cast<int64_t>(costs.size()) * params.itemsPerToken; }
 
 private:
+  bool add(const Prompt &prompt, int64_t keysPerRun);
+
   const PromptParams &params;
-  int64_t numSms, partialTokens = 0;
+  int64_t numSms, parts = 0, partialTokens = 0; // of what is cut
   PromptCuts most;
-  double total = 0;
+  double total = 0, ofWhole = 0;
+  size_t wholes = 0;          // costs of what is left whole, in front
   std::vector<double> &costs; // of parts: an item for every run of heads
 };
 } // namespace
 
-bool Scales::weigh(std::span<const Prompt> prompts, int64_t keysPerRun) {
-  costs.clear();
-  partialTokens = 0, total = 0;
-  int64_t parts = 0;
-  for (const Prompt &prompt : prompts) {
-    Cut cut(params, prompt, keysPerRun);
-    bool isCut = cut.size() > 1;
-    partialTokens += isCut ? cut.size() * prompt.queryLen : 0;
-    for (int64_t run = 0; run < cut.size(); ++run)
-      for (int64_t token = cut.firstToken(run); token < cut.endToken(run);
-           token += params.tokensPerItem) {
-        parts += isCut ? 1 : 0;
-        if (parts > most.parts || partialTokens > most.partialTokens)
-          return false;
-        int64_t keys = std::max<int64_t>(cut.keysOf(run, token), 1);
-        costs.push_back(params.itemCost + static_cast<double>(ceilDiv(keys, params.keysPerBlock)));
-        total += costs.back() * static_cast<double>(params.itemsPerToken);
-      }
-  }
+bool Scales::add(const Prompt &prompt, int64_t keysPerRun) {
+  Cut cut(params, prompt, keysPerRun);
+  bool isCut = cut.size() > 1;
+  partialTokens += isCut ? cut.size() * prompt.queryLen : 0;
+  for (int64_t run = 0; run < cut.size(); ++run)
+    for (int64_t token = cut.firstToken(run); token < cut.endToken(run);
+         token += params.tokensPerItem) {
+      parts += isCut ? 1 : 0;
+      if (parts > most.parts || partialTokens > most.partialTokens)
+        return false;
+      int64_t keys = std::max<int64_t>(cut.keysOf(run, token), 1);
+      costs.push_back(params.itemCost + static_cast<double>(ceilDiv(keys, params.keysPerBlock)));
+      total += costs.back() * static_cast<double>(params.itemsPerToken);
+    }
   return true;
+}
+
+bool Scales::weigh(std::span<const Prompt> whole, std::span<const Prompt> cut, int64_t keysPerRun) {
+  costs.clear();
+  parts = 0, partialTokens = 0, total = 0;
+  for (const Prompt &prompt : whole)
+    (void)add(prompt, kUncut);
+  wholes = costs.size(), ofWhole = total;
+  return std::ranges::all_of(cut, [&](const Prompt &prompt) { return add(prompt, keysPerRun); });
 }
 
 /// Who becomes free takes the longest item that is left. Of a last wave that is not full, as many
 /// multiprocessors as it lacks wait for about its first item.
 double Scales::getTime() {
-  int64_t items = static_cast<int64_t>(costs.size()) * params.itemsPerToken;
   double time = getShare();
-  if (int64_t rest = items % numSms; rest != 0) {
+  if (int64_t items = countItems(), rest = items % numSms; rest != 0) {
     auto first = costs.begin() + (items - rest) / params.itemsPerToken;
     std::nth_element(costs.begin(), first, costs.end(), std::greater<>());
     time += *first * (1 - static_cast<double>(rest) / static_cast<double>(numSms));
@@ -122,29 +138,37 @@ double Scales::getTime() {
   return std::max(time, getLongest());
 }
 
-/// The length of runs that takes the least time, or kUncut.
-static int64_t chooseLength(const PromptParams &params, std::span<const Prompt> prompts,
-                            int64_t numSms, std::vector<double> &costs) {
-  Scales scales(params, numSms, costs);
-  (void)scales.weigh(prompts, kUncut);
-  double least = scales.getTime(), share = scales.getShare();
-  auto longest = static_cast<int64_t>(scales.getLongest() - params.itemCost); // blocks
-  int64_t best = kUncut, before = longest;
+namespace {
+/// Runs of so many keys, and the time of all.
+struct Runs {
+  int64_t keys;
+  double time;
+};
+} // namespace
+
+/// The length of runs of `cut` that takes the least time, or kUncut.
+static Runs chooseLength(const PromptParams &params, Scales &scales, std::span<const Prompt> whole,
+                         std::span<const Prompt> cut) {
+  (void)scales.weigh(whole, cut, kUncut);
+  double share = scales.getShare(), ofCut = scales.getCutShare();
+  auto longest = static_cast<int64_t>(scales.getLongestCut() - params.itemCost); // blocks
+  Runs best{kUncut, scales.getTime()};
+  int64_t before = longest;
   // Shorter runs than half a share balance no more than they cost; with many runs one more or less
   // is the same.
   constexpr int64_t kMany = 8;
-  for (int64_t runs = 2; static_cast<double>(before) > share / 2 && before > 1;
+  for (int64_t runs = 2; static_cast<double>(before) > ofCut / 2 && before > 1;
        runs += std::max<int64_t>(runs / kMany, 1)) {
-    if (least <= share + params.mergeCost)
+    if (best.time <= share + params.mergeCost)
       break;
     int64_t blocks = ceilDiv(longest, runs);
     if (blocks == before)
       continue;
     before = blocks;
-    if (!scales.weigh(prompts, blocks * params.keysPerBlock)) // nor shorter ones
+    if (!scales.weigh(whole, cut, blocks * params.keysPerBlock)) // nor shorter ones
       break;
-    if (double time = scales.getTime(); time < least)
-      least = time, best = blocks * params.keysPerBlock;
+    if (double time = scales.getTime(); time < best.time)
+      best = {blocks * params.keysPerBlock, time};
   }
   return best;
 }
@@ -152,6 +176,8 @@ static int64_t chooseLength(const PromptParams &params, std::span<const Prompt> 
 //===----------------------------------------------------------------------===//
 // All prompts
 //===----------------------------------------------------------------------===//
+
+static int32_t to32(int64_t value) { return static_cast<int32_t>(value); }
 
 PromptCuts mlac::runtime::boundPromptCuts(const PromptParams &params, int64_t numSms) {
   PromptCuts most;
@@ -168,18 +194,20 @@ int64_t mlac::runtime::boundPromptParts(const PromptCuts &most, int64_t requests
 }
 
 void PromptParts::reserve(const PromptCuts &most, int64_t maxRequests, int64_t maxTokens) {
+  for (std::vector<Prompt> *prompts : {&byLength, &whole, &cut})
+    prompts->reserve(static_cast<size_t>(maxRequests));
   parts_.reserve(static_cast<size_t>(boundPromptParts(most, maxRequests, maxTokens)));
   merges_.reserve(static_cast<size_t>(most.merges));
   costs.reserve(parts_.capacity() + static_cast<size_t>(most.parts));
 }
 
 void PromptParts::clear() {
+  whole.clear();
+  cut.clear();
   parts_.clear();
   merges_.clear();
   partialTokens_ = 0;
 }
-
-static int32_t to32(int64_t value) { return static_cast<int32_t>(value); }
 
 /// Of a run those of the most keys first.
 void PromptParts::emit(const PromptParams &params, const Prompt &prompt, int64_t keysPerRun) {
@@ -218,12 +246,60 @@ void PromptParts::emitMerges(const PromptParams &params, const Prompt &prompt, i
   partialTokens_ += cut.size() * prompt.queryLen;
 }
 
+/// Leaves so many parts whole, of the shortest prompts.
+void PromptParts::divide(const PromptParams &params, int64_t wholeParts) {
+  whole.clear();
+  cut.clear();
+  for (const Prompt &prompt : byLength) {
+    int64_t tokens = std::min<int64_t>(prompt.queryLen, wholeParts * params.tokensPerItem);
+    wholeParts -= ceilDiv(tokens, params.tokensPerItem);
+    Prompt first = prompt, second = prompt;
+    first.queryLen = to32(tokens);
+    second.firstToken += first.queryLen;
+    second.contextLen += first.queryLen;
+    second.queryLen -= first.queryLen;
+    if (first.queryLen > 0)
+      whole.push_back(first);
+    if (second.queryLen > 0)
+      cut.push_back(second);
+  }
+}
+
+/// Divides prompts into `whole` and `cut`, and returns the length of the latter's runs.
+int64_t PromptParts::chooseCuts(const PromptParams &params, std::span<const Prompt> prompts,
+                                int64_t numSms) {
+  byLength.assign(prompts.begin(), prompts.end());
+  std::ranges::sort(byLength, {}, [](const Prompt &prompt) {
+    return std::pair(prompt.seqLen(), prompt.request);
+  });
+  Scales scales(params, numSms, costs);
+  divide(params, 0);
+  Runs best = chooseLength(params, scales, whole, cut);
+  (void)scales.weigh(whole, cut, kUncut);
+  int64_t waves = scales.countItems() / numSms, bestParts = 0;
+  // Behind many waves there is little to balance.
+  for (int64_t left = std::max<int64_t>(waves - 1, 1); left <= waves && waves <= kMostWholeWaves;
+       ++left) {
+    int64_t parts = left * numSms / params.itemsPerToken;
+    divide(params, parts);
+    if (parts == 0 || cut.empty())
+      continue;
+    if (Runs runs = chooseLength(params, scales, whole, cut); runs.time < best.time)
+      best = runs, bestParts = parts;
+  }
+  divide(params, bestParts);
+  return best.keys;
+}
+
 void PromptParts::plan(const PromptParams &params, std::span<const Prompt> prompts,
                        int64_t numSms) {
   clear();
-  int64_t length = chooseLength(params, prompts, numSms, costs);
-  for (const Prompt &prompt : prompts)
+  int64_t length = chooseCuts(params, prompts, numSms);
+  // The longest first.
+  for (const Prompt &prompt : std::views::reverse(cut))
     emit(params, prompt, length);
+  for (const Prompt &prompt : std::views::reverse(whole))
+    emit(params, prompt, kUncut);
   // More than these balance the machine in any order, and sorting them takes longer than a step's
   // other plans.
   constexpr size_t kMostSorted = 1024;

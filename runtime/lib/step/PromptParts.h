@@ -21,6 +21,9 @@
 //
 // A token's partials lie as many tokens apart as the prompt has, those of the first run in front.
 //
+// Of more programs than multiprocessors only those may be cut that fill no whole wave: a prompt
+// may be two then, one behind the other, of which the second is cut.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef MLAC_RUNTIME_PROMPTPARTS_H
@@ -79,12 +82,16 @@ public:
   int64_t partialTokens() const { return partialTokens_; }
 
 private:
+  int64_t chooseCuts(const PromptParams &params, std::span<const Prompt> prompts, int64_t numSms);
+  void divide(const PromptParams &params, int64_t wholeParts);
   void emit(const PromptParams &params, const Prompt &prompt, int64_t keysPerRun);
   void emitMerges(const PromptParams &params, const Prompt &prompt, int64_t keysPerRun);
 
   std::vector<PromptPart> parts_;
   std::vector<MergeItem> merges_;
-  std::vector<double> costs; // of what is weighed
+  std::vector<double> costs;      // of what is weighed
+  std::vector<Prompt> byLength;   // all prompts
+  std::vector<Prompt> whole, cut; // of which some tokens are left whole, the others cut
   int64_t partialTokens_ = 0;
 };
 

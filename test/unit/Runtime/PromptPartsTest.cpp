@@ -125,6 +125,30 @@ TEST(PromptParts, D10_FewProgramsAreCut) {
   EXPECT_EQ(plan.parts().size(), 2u);
 }
 
+// Six parts of three items, of 24 to 29 blocks, on eight multiprocessors: two waves and a quarter.
+TEST(PromptParts, D10_WhatFillsWavesIsLeftWhole) {
+  PromptParams params = makeParams(/*heads=*/3);
+  std::vector<Prompt> prompts = makePrompts({{88, 24}, {64, 24}});
+  PromptParts plan;
+  plan.plan(params, prompts, /*numSms=*/8);
+  checkMerges(params, plan, checkParts(params, prompts, plan.parts()));
+  int64_t whole = 0, longest = 0;
+  for (const PromptPart &part : plan.parts()) {
+    longest = std::max<int64_t>(longest, part.partial < 0 ? 0 : part.keys());
+    whole += part.partial < 0 ? 1 : 0;
+  }
+  EXPECT_EQ(whole, 5);
+  // The last tokens of the longer prompt.
+  for (const MergeItem &merge : plan.merges())
+    EXPECT_GE(merge.firstToken, prompts[0].firstToken + 16);
+  EXPECT_LE(longest, 112 / 2);
+  // Where a merge takes longer than what it saves, nothing is cut.
+  params.mergeCost = 30;
+  plan.plan(params, prompts, 8);
+  EXPECT_EQ(plan.parts().size(), 6u);
+  EXPECT_TRUE(plan.merges().empty());
+}
+
 TEST(PromptParts, D10_TheLongestComeFirst) {
   PromptParts plan;
   plan.plan(makeParams(/*heads=*/8), makePrompts({{0, 9}, {40, 30}, {0, 20}}), /*numSms=*/1);
