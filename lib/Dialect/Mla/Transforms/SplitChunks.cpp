@@ -31,9 +31,9 @@ using namespace mlir;
 using namespace mlir::mla;
 
 /// Waves of programs that a count of splits fills, in quarters: parts of one where partials of more
-/// splits cost more than multiprocessors that idle. With more than four, whoever is free takes the
-/// next item and little is idle.
-static constexpr int64_t kQuarters[] = {1, 2, 4, 8, 12, 16}, kMostWaves = 4;
+/// splits cost more than multiprocessors that idle. Behind eight the last one is an eighth of the
+/// time at most.
+static constexpr int64_t kQuarters[] = {1, 2, 4, 8, 12, 16, 20, 24, 28, 32}, kMostWaves = 8;
 
 /// Rates are of so many cycles, as whole numbers.
 static constexpr int64_t kManyCycles = 1024;

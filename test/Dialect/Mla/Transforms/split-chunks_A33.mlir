@@ -44,9 +44,9 @@
 // CHECK: %[[PRODUCT:.*]] = arith.muli %[[OFHEADS]], %[[REQUESTS]]
 // CHECK: %[[ITEMS:.*]] = arith.maxsi %[[PRODUCT]]
 // CHECK: %[[BLOCKS:.*]] = arith.ceildivsi %[[LONGEST]]
-// Four waves of 132 programs of 128 rows, by the rows of a split.
+// Eight waves of 132 programs of 128 rows, by the rows of a split.
 // CHECK: "num_tokens"
-// CHECK: %[[ALL:.*]] = arith.constant 512 : index
+// CHECK: %[[ALL:.*]] = arith.constant 1024 : index
 // CHECK: %[[PLACES:.*]] = arith.muli %[[SMS]], %[[ALL]]
 // CHECK: %[[FIT:.*]] = arith.divsi %[[PLACES]]
 // CHECK: %[[FEWER:.*]] = arith.minsi %[[FIT]], %[[BLOCKS]]
@@ -62,7 +62,7 @@
 // CHECK: arith.constant 3000 : index
 // CHECK: %[[LESS:.*]] = arith.cmpi sgt
 // CHECK: arith.select %[[LESS]]
-// CHECK-COUNT-5: arith.cmpi sgt
+// CHECK-COUNT-9: arith.cmpi sgt
 // CHECK: %[[S:.*]] = arith.select
 // CHECK-NOT: arith.cmpi
 // CHECK: mla.expanded_attention {{.*}} chunk %{{.*}} onto({{.*}}) splits %[[S]] scale

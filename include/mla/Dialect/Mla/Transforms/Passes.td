@@ -486,8 +486,8 @@ def MlaSplitChunks : Pass<"mla-split-chunks", "::mlir::ModuleOp"> {
 
     are cycles, where a block is 2 · program_rows · block_keys · (P + R + V) operations at
     `flops_per_cycle` and the partial of a row 8 · V bytes at `bytes_per_cycle`. S is 1, or what fills 1/4, 1/2 or 1
-    to 4 waves of programs, whichever takes the least time: ⌊waves · num_sms / items⌋, at most
-    `blocks` and 4 · num_sms · program_rows / (T · N), what bounds the workspace of partials.
+    to 8 waves of programs, whichever takes the least time: ⌊waves · num_sms / items⌋, at most
+    `blocks` and 8 · num_sms · program_rows / (T · N), what bounds the workspace of partials.
 
     Before:
     ```mlir
