@@ -9,13 +9,12 @@ import ctypes
 import functools
 import json
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping
 from ctypes import byref, c_char_p, c_float, c_int32, c_int64, c_uint64, c_void_p
 from typing import Any
 
 from . import _arrays, _pools, _weights
-from ._checked import integer, text
+from ._checked import integer, path as path_of, text
 from ._errors import InvalidArgument
 from ._handle import Handle, Unique, address_of
 from ._library import ALLOW_EXTRA_TENSORS, AllReduce, CachePart, CacheStats, EngineOptions
@@ -47,10 +46,6 @@ def _model_text(info):
     return f"{model['model_type']!r}, {model['num_heads']} heads, {model['activation_dtype']}"
 
 
-def _encode(text):
-    return os.fsencode(text) if text is not None else None
-
-
 class Package(Handle):
     """A verified package, from a path or from bytes.
 
@@ -65,7 +60,7 @@ class Package(Handle):
             data = bytes(source)
             value = call_out("mla_package_open_bytes", c_void_p, data, len(data))
         else:
-            value = call_out("mla_package_open", c_void_p, _encode(source))
+            value = call_out("mla_package_open", c_void_p, path_of("source", source))
         super().__init__(value)
 
     def _describe(self):
@@ -257,7 +252,7 @@ class Engine(Handle):
     def bind_safetensors(self, path: Path, prefix: str = "", layer: int = 0,
                          allow_extra: bool = False) -> None:
         """Binds every weight of one layer from PREFIX + name; all or nothing."""
-        call("mla_engine_bind_safetensors", self._value, layer, _encode(path),
+        call("mla_engine_bind_safetensors", self._value, layer, path_of("path", path),
              text("prefix", prefix), ALLOW_EXTRA_TENSORS if allow_extra else 0)
 
     def bind_checkpoint(self, checkpoint: Checkpoint | Path, attention: int | None = None,

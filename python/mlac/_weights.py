@@ -15,7 +15,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from . import _arrays
-from ._checked import integers, length_of
+from ._checked import integers, length_of, path as path_of
 from ._errors import InvalidArgument
 from ._handle import Handle
 from ._library import ALLOW_EXTRA_TENSORS, Progress, Tensor, call, call_out
@@ -30,7 +30,7 @@ class Checkpoint(Handle):
     _release = "mla_checkpoint_close"
 
     def __init__(self, path: Path):
-        super().__init__(call_out("mla_checkpoint_open", c_void_p, os.fsencode(path)))
+        super().__init__(call_out("mla_checkpoint_open", c_void_p, path_of("path", path)))
         self._path = path
 
     def _describe(self):
