@@ -8,6 +8,8 @@
 
 #include "GroupedCache.h"
 
+#include "CacheErrors.h"
+
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlac;
@@ -23,35 +25,6 @@ static StringRef findFormat(StringRef name) {
       .Default("");
 }
 
-/// Kernels copy a token's keys, and its values, by whole units of the pool's alignment.
-static LogicalResult verifyRows(Location loc, StringRef format, Type element,
-                                ArrayRef<mla::CacheField> fields) {
-  bool isCodes = format == kCodes;
-  int64_t modelBytes = element.getIntOrFloatBitWidth() / 8;
-  auto isWhole = [&](int64_t itemBytes) {
-    return llvm::all_of(fields, [&](const mla::CacheField &field) {
-      return field.getWidth() * itemBytes % cache::kPoolAlignment == 0;
-    });
-  };
-  int64_t itemBytes = isCodes ? 1 : modelBytes;
-  if (isWhole(itemBytes))
-    return success();
-  for (const mla::CacheField &field : fields) {
-    int64_t bytes = field.getWidth() * itemBytes;
-    if (bytes % cache::kPoolAlignment == 0)
-      continue;
-    InFlightDiagnostic error = emitError(loc)
-                               << "cache format " << format << ": expected rows of a multiple of "
-                               << cache::kPoolAlignment << " bytes, got " << bytes << " ("
-                               << cache::partName(field.part) << ": " << field.heads
-                               << " heads x " << field.columns << " columns x " << itemBytes << ")";
-    if (isCodes && isWhole(modelBytes))
-      error << ": --cache-format=auto takes them, in the activations' type";
-    return error;
-  }
-  return success();
-}
-
 mla::CacheType mlac::getGroupedCache(Location loc, const ImportOptions &options, int64_t kvHeads,
                                      int64_t keyDim, int64_t valueDim) {
   StringRef format = findFormat(options.cacheFormat);
@@ -64,10 +37,16 @@ mla::CacheType mlac::getGroupedCache(Location loc, const ImportOptions &options,
   const mla::CacheField fields[] = {{cache::Part::Key, kvHeads, keyDim},
                                     {cache::Part::Value, kvHeads, valueDim}};
   Type element = getElementType(*loc.getContext(), options.activationType);
-  if (failed(verifyRows(loc, format, element, fields)))
+  auto verify = [&](function_ref<InFlightDiagnostic()> emit, StringRef format) {
+    return mla::CacheType::verify(emit, options.pageSize, fields, element, mla::RopeOrder::Half,
+                                  format, options.scaleRule, /*tokensPerRow=*/1, /*window=*/0,
+                                  /*hadamard=*/false);
+  };
+  auto verifyPlain = [&](auto emit) { return verify(emit, kPlain); };
+  auto emit = [&] { return emitCacheError(loc, verifyPlain); };
+  if (failed(verify(emit, format)))
     return {};
-  return mla::CacheType::getChecked(
-      [&] { return emitError(loc); }, loc.getContext(), options.pageSize, ArrayRef(fields), element,
-      mla::RopeOrder::Half, format,
-      options.scaleRule, /*tokensPerRow=*/int64_t(1), /*window=*/int64_t(0), /*hadamard=*/false);
+  return mla::CacheType::get(loc.getContext(), options.pageSize, fields, element,
+                             mla::RopeOrder::Half, format, options.scaleRule,
+                             /*tokensPerRow=*/1, /*window=*/0, /*hadamard=*/false);
 }
