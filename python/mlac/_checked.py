@@ -39,6 +39,13 @@ def integer(name, value):
         raise TypeError(f"{name}: expected an integer, got {value!r}") from None
 
 
+def real(name, value):
+    """`value` as a number; what is none is refused by `name`."""
+    if hasattr(value, "__float__") or hasattr(value, "__index__"):
+        return float(value)
+    raise TypeError(f"{name}: expected a number, got {value!r}")
+
+
 def integers(name, kind, values):
     """`values` as an array of `kind`, of at least one element; what does not fit, or is no list, is
     refused by `name`."""

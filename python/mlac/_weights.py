@@ -125,6 +125,10 @@ def _rope_of_folder(engine, path):
 def bind_checkpoint(engine, checkpoint, attention, layer, allow_extra, progress):
     """Engine.bind_checkpoint."""
     path = checkpoint._path if isinstance(checkpoint, Checkpoint) else checkpoint
+    path_of("checkpoint", path)
+    if progress and progress is not True and not callable(progress):
+        raise TypeError("progress: expected True or a function of done and total, got "
+                        f"{progress!r}")
     if differences := _rope_of_folder(engine, path):
         warnings.warn(f"{os.fsdecode(path)}/config.json: {', '.join(differences)}: tokens are "
                       "rotated as the package was compiled to, whatever the checkpoint says",
