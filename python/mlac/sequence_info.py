@@ -270,6 +270,7 @@ class SequenceInfo:
 
     def sync(self, other: SequenceInfo) -> None:
         """Copies what `other` holds; both must be of the same sizes."""
+        _check(isinstance(other, SequenceInfo), f"other: expected a SequenceInfo, got {other!r}")
         for name in ("max_seq_len", "max_batch_size", "page_size", "max_num_tokens", "num_pages"):
             own, its = getattr(self, name), getattr(other, name)
             _check(own == its, f"{name} is {own} here and {its} there")

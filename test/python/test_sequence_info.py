@@ -156,6 +156,8 @@ class SequenceInfoTest(unittest.TestCase):
                     call(wrong)
         with self.refuses("rows: expected an array, got 5"):
             self.info.unnest_sequences(5)
+        with self.refuses("other: expected a SequenceInfo, got 5"):
+            self.info.sync(5)
 
     def test_D24_D30_metadata_of_live_sequences(self):
         self.info.nest_sequences([[1] * 5, [2]])
