@@ -28,9 +28,12 @@ static LogicalResult verifyIndexer(Location loc, const ModelConfig &config, Inde
   InFlightDiagnostic error = emitError(loc)
                              << "index_head_dim = " << indexer.headDim << ", expected a multiple of "
                              << group << ", columns that have one scale";
-  if (!config.sharedKeys) // whose layers have no other selection
+  constexpr int64_t kScaledCodes = cache::findFormat("index_k_mxfp4")->scaleGroup;
+  if (!config.sharedKeys)
     error << "; --indexer=shared (an input selects the keys) and --indexer=none (all keys, for up "
              "to index_topk tokens) take any";
+  else if (format == IndexFormat::E4M3 && indexer.headDim % kScaledCodes == 0)
+    error << "; --index-format=mxfp4 takes it";
   return error;
 }
 
