@@ -8,6 +8,8 @@
 
 #include "GroupedCache.h"
 
+#include "CacheErrors.h"
+
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlac;
@@ -34,8 +36,17 @@ mla::CacheType mlac::getGroupedCache(Location loc, const ImportOptions &options,
   }
   const mla::CacheField fields[] = {{cache::Part::Key, kvHeads, keyDim},
                                     {cache::Part::Value, kvHeads, valueDim}};
-  return mla::CacheType::getChecked(
-      [&] { return emitError(loc); }, loc.getContext(), options.pageSize, ArrayRef(fields),
-      getElementType(*loc.getContext(), options.activationType), mla::RopeOrder::Half, format,
-      options.scaleRule, /*tokensPerRow=*/int64_t(1), /*window=*/int64_t(0), /*hadamard=*/false);
+  Type element = getElementType(*loc.getContext(), options.activationType);
+  auto verify = [&](function_ref<InFlightDiagnostic()> emit, StringRef format) {
+    return mla::CacheType::verify(emit, options.pageSize, fields, element, mla::RopeOrder::Half,
+                                  format, options.scaleRule, /*tokensPerRow=*/1, /*window=*/0,
+                                  /*hadamard=*/false);
+  };
+  auto verifyPlain = [&](auto emit) { return verify(emit, kPlain); };
+  auto emit = [&] { return emitCacheError(loc, verifyPlain); };
+  if (failed(verify(emit, format)))
+    return {};
+  return mla::CacheType::get(loc.getContext(), options.pageSize, fields, element,
+                             mla::RopeOrder::Half, format, options.scaleRule,
+                             /*tokensPerRow=*/1, /*window=*/0, /*hadamard=*/false);
 }

@@ -8,6 +8,7 @@
 
 #include "mla/Import/ImportConfig.h"
 
+#include "CacheErrors.h"
 #include "CacheFormats.h"
 #include "GroupedLayer.h"
 #include "HeadWeights.h"
@@ -490,11 +491,15 @@ static LogicalResult verifyCache(Location loc, const ModelConfig &config,
                                  const ImportOptions &options) {
   SmallVector<mla::CacheField, 2> fields =
       mla::CacheType::latentFields(config.kvLoraRank, config.qkRopeHeadDim);
-  return mla::CacheType::verify([&] { return emitError(loc); }, options.pageSize, fields,
-                                getElementType(*loc.getContext(), options.activationType),
-                                getRopeOrder(config.rope.pairing), options.cacheFormat,
-                                options.scaleRule, /*tokensPerRow=*/1, /*window=*/0,
-                                /*hadamard=*/false);
+  auto verify = [&](function_ref<InFlightDiagnostic()> emit, StringRef format) {
+    return mla::CacheType::verify(
+        emit, options.pageSize, fields, getElementType(*loc.getContext(), options.activationType),
+        getRopeOrder(config.rope.pairing), format, options.scaleRule, /*tokensPerRow=*/1,
+        /*window=*/0, /*hadamard=*/false);
+  };
+  auto verifyPlain = [&](auto emit) { return verify(emit, ""); };
+  auto emit = [&] { return emitCacheError(loc, verifyPlain); };
+  return verify(emit, options.cacheFormat);
 }
 
 /// Names of inference engines (vLLM's kv_cache_dtype) stand for ours. All their kinds of codes are

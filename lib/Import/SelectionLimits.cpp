@@ -17,15 +17,24 @@ using namespace mlir;
 using namespace mlac;
 
 /// Scores of an indexer: a key's scales are one for each group of columns.
-static LogicalResult verifyIndexer(Location loc, const IndexerParams &indexer, IndexFormat format) {
+static LogicalResult verifyIndexer(Location loc, const ModelConfig &config, IndexFormat format) {
+  const IndexerParams &indexer = *config.indexer;
   if (indexer.topk > mla::TopKOp::kMostSelected)
     return emitError(loc) << "index_topk = " << indexer.topk << ", expected 1 to "
                           << mla::TopKOp::kMostSelected;
   int64_t group = cache::findFormat(std::string_view(getLayoutName(format)))->scaleGroup;
-  if (indexer.headDim % group != 0)
-    return emitError(loc) << "index_head_dim = " << indexer.headDim << ", expected a multiple of "
-                          << group << ", columns that have one scale";
-  return success();
+  if (indexer.headDim % group == 0)
+    return success();
+  InFlightDiagnostic error = emitError(loc)
+                             << "index_head_dim = " << indexer.headDim << ", expected a multiple of "
+                             << group << ", columns that have one scale";
+  constexpr int64_t kScaledCodes = cache::findFormat("index_k_mxfp4")->scaleGroup;
+  if (!config.sharedKeys)
+    error << "; --indexer=shared (an input selects the keys) and --indexer=none (all keys, for up "
+             "to index_topk tokens) take any";
+  else if (format == IndexFormat::E4M3 && indexer.headDim % kScaledCodes == 0)
+    error << "; --index-format=mxfp4 takes it";
+  return error;
 }
 
 StringRef mlac::getLayoutName(IndexFormat format) {
@@ -59,6 +68,7 @@ LogicalResult mlac::verifySelection(Location loc, const ModelConfig &config,
   if (config.isSparse() && !config.sharedKeys &&
       failed(verifyFormat(loc, config, options.cacheFormat)))
     return failure();
-  return config.hasOwnIndexer() ? verifyIndexer(loc, *config.indexer, options.indexFormat)
-                                : success();
+  if (!config.hasOwnIndexer())
+    return success();
+  return verifyIndexer(loc, config, config.sharedKeys ? options.indexFormat : IndexFormat::E4M3);
 }

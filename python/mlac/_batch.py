@@ -9,7 +9,8 @@ import dataclasses
 from ctypes import byref, c_int32, c_int64
 from typing import TypeVar
 
-from ._checked import integers
+from ._checked import integers, length_of
+from ._errors import InvalidArgument
 from ._library import REQUIRE_UNIFORM, BatchSplit, call
 from ._types import Ints, List
 
@@ -33,6 +34,9 @@ class BatchOrder:
 
     def apply(self, items: List[T]) -> list[T]:
         """`items`, one per request, in the other order."""
+        if length_of("items", items, "items, one for each request") != len(self.order):
+            raise InvalidArgument(f"items: expected {len(self.order)}, one for each request, "
+                                  f"got {len(items)}")
         return [items[request] for request in self.order]
 
 
@@ -44,7 +48,7 @@ def arrange_batch(query_lens: Ints, decode_threshold: int = 1, reorder: bool = T
     require_uniform: decodes must all have the query length of the first request.
     Raises InvalidArgument for negative lengths.
     """
-    count = len(query_lens)
+    count = length_of("query_lens", query_lens)
     lens = integers("query_lens", c_int32, query_lens)
     order, split = (c_int64 * count)(*range(count)), BatchSplit()
     call("mla_batch_arrange", lens, count, decode_threshold,

@@ -11,7 +11,7 @@ from ctypes import byref, c_char_p, c_int64, c_void_p
 from typing import Any
 
 from . import _arrays
-from ._checked import integers, text
+from ._checked import integers, length_of, text
 from ._errors import InvalidArgument
 from . import _library
 from ._library import call, call_out, library
@@ -48,12 +48,12 @@ class CacheLayout:
             if name not in known - {"struct_bytes", "format", "dtype", "scale_rule"}:
                 raise TypeError(f"CacheLayout has no argument '{name}'")
             if name == "columns":
-                if len(value) > 2:
+                if length_of("columns", value) > 2:
                     raise InvalidArgument("columns: expected those of at most 2 fields of a row, "
                                           f"got {len(value)}")
                 value = (c_int64 * 2)(*integers("columns", c_int64, value))
             setattr(self._layout, name, value)
-        if scale_rule not in _SCALE_RULES:
+        if scale_rule not in tuple(_SCALE_RULES):  # which takes what has no hash
             raise ValueError(f"scale_rule: expected None, 'raw' or 'power_of_two', got "
                              f"{scale_rule!r}")
         self._layout.scale_rule = _SCALE_RULES[scale_rule]
@@ -76,7 +76,7 @@ class CacheLayout:
     def offset(self, field: str, slot: int) -> int:
         """Byte of a part ("latent", "scale", "key", ...) of the token in `slot`."""
         return call_out("mla_cache_layout_offset", c_int64, byref(self._layout),
-                        field.encode(), slot)
+                        text("field", field), slot)
 
     def encode(self, rows: Array, pool: Array, slots: Ints | None = None) -> None:
         """Writes rows [n, width] to `slots` (default 0, 1, ...) of `pool`, in place."""
@@ -108,9 +108,9 @@ class CacheLayout:
         count = rows.nbytes // _arrays.ITEM_BYTES[rows.dtype] // self.width
         if slots is None:
             return count, None
-        if len(slots) != count:
+        if length_of("slots", slots) != count:
             raise ValueError(f"slots: expected {count}, one per row, got {len(slots)}")
-        return count, integers("slots", c_int64, [int(slot) for slot in slots])
+        return count, integers("slots", c_int64, slots)
 
 
 def _host(name, array, is_written=False, bits_of="bf16"):

@@ -6,6 +6,7 @@ up to its first zero, so that 2**32 + 1 tokens would run as one: here they are r
 
 import array
 import ctypes
+import os
 from ctypes import c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64
 from operator import index
 from typing import Any
@@ -38,15 +39,23 @@ def integer(name, value):
         raise TypeError(f"{name}: expected an integer, got {value!r}") from None
 
 
+def real(name, value):
+    """`value` as a number; what is none is refused by `name`."""
+    if hasattr(value, "__float__") or hasattr(value, "__index__"):
+        return float(value)
+    raise TypeError(f"{name}: expected a number, got {value!r}")
+
+
 def integers(name, kind, values):
-    """`values` as an array of `kind`, of at least one element; what does not fit is refused by
-    `name`."""
+    """`values` as an array of `kind`, of at least one element; what does not fit, or is no list, is
+    refused by `name`."""
     code = _CODES.get(kind)
     if code and values.__class__ is list and values:
         try:
             return (kind * len(values)).from_buffer(array.array(code, values))
         except (OverflowError, TypeError):
             pass  # said below, with the value and its place
+    length_of(name, values)
     given = values
     try:
         values = [index(value) for value in given]
@@ -61,12 +70,12 @@ def integers(name, kind, values):
     return (kind * max(len(values), 1))(*values)
 
 
-def length_of(name, values):
+def length_of(name, values, what="integers"):
     """The elements of a list; what is none is refused by `name`."""
     try:
         return len(values)
     except TypeError:
-        raise InvalidArgument(f"{name}: expected a list of integers, got {values!r}") from None
+        raise InvalidArgument(f"{name}: expected a list of {what}, got {values!r}") from None
 
 
 def total(name, values):
@@ -91,6 +100,14 @@ def text(name, value):
     return value.encode()
 
 
+def path(name, value):
+    """`value` as the library takes names of files; what is none is refused by `name`."""
+    try:
+        return os.fsencode(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected the name of a file, got {value!r}") from None
+
+
 class Struct(ctypes.Structure):
     """A structure whose integers are compared with their fields' limits when they are set."""
 
@@ -98,7 +115,10 @@ class Struct(ctypes.Structure):
         bounds = self._bounds().get(name)
         if bounds is not None and not bounds[0] <= integer(name, value) <= bounds[1]:
             _refuse(f"{name}: ", *bounds, value)
-        super().__setattr__(name, value)
+        try:
+            super().__setattr__(name, value)
+        except TypeError as error:  # which names no field
+            raise TypeError(f"{name}: {error}, got {value!r}") from None
 
     @classmethod
     def _bounds(cls):

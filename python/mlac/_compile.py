@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ._checked import path as path_of
 from ._errors import CompileError, InvalidArgument
 from ._find_compiler import COMPILER, find_compiler
 from ._runtime import Package
@@ -93,7 +94,7 @@ def _input_file(source: Any, folder: Path, options: dict[str, Any]) -> Path:
 
 def _named(what: str, path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     """`path`, unless it is empty, which pathlib takes for the current folder."""
-    if os.fspath(path):
+    if path_of(what, path):
         return path
     raise InvalidArgument(f"{what}: expected a path, got an empty one")
 

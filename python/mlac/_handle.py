@@ -82,5 +82,10 @@ def require(name: str, given: Any, kind: type) -> None:
 
 
 def address_of(stream: Any) -> int | None:
-    """The address of a CUDA stream: None, an int, or a torch.cuda.Stream."""
-    return getattr(stream, "cuda_stream", stream)
+    """The address of a CUDA stream: None, an int, or a torch.cuda.Stream. ctypes would take a
+    text's or an array's address for it."""
+    address = getattr(stream, "cuda_stream", stream)
+    if address is None or isinstance(address, int):
+        return address
+    raise TypeError("stream: expected None, the address of a stream or a torch.cuda.Stream, got "
+                    f"{stream!r}")

@@ -15,6 +15,7 @@ from typing import Any
 
 from ._checked import length_of, total
 from ._errors import InvalidArgument
+from ._handle import require
 from ._plan import Plan
 from ._runtime import Device, Engine, Package, Sequence
 from ._types import Array, Ints, List, Path, Stream
@@ -29,6 +30,8 @@ class Layers:
     """
 
     def __init__(self, package: Package, device: Device, **options: int):
+        require("package", package, Package)
+        require("device", device, Device)
         kinds = package.kinds
         if not kinds:
             raise InvalidArgument("package: expected one with kinds of layers, got layers that "

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from ctypes import c_char_p
 from typing import TYPE_CHECKING, Any
 
+from ._checked import path as path_of
+from ._handle import require
 from ._library import LogFunction, call, call_out
 
 if TYPE_CHECKING:
@@ -50,6 +52,11 @@ def replay(package: Package, device: Device, path: str | os.PathLike[str]) -> di
     """Runs the step again that MLAC_RECORD wrote to `path`: function, layer, target, reason,
     launches (each with its kernel, and how many NaN what it wrote has) and outputs (each with
     how many NaN it has, and whether it differs from the recorded one)."""
-    text = call_out("mla_step_replay", c_char_p, package._value, device._value, os.fsencode(path))
+    from ._runtime import Device as device_class, Package as package_class  # which import much
+
+    require("package", package, package_class)
+    require("device", device, device_class)
+    text = call_out("mla_step_replay", c_char_p, package._value, device._value,
+                    path_of("path", path))
     result: dict[str, Any] = json.loads(text)
     return result

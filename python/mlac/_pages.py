@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import ctypes
-import os
+from collections.abc import Mapping
 from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 from typing import TYPE_CHECKING
 
-from ._checked import integers, length_of, lengths, text
+from ._checked import integer, integers, length_of, lengths, path as path_of, text
+from ._errors import InvalidArgument
 from ._handle import Handle, address_of
 from ._library import CacheAppendBatch, CacheCounters, CacheOptions, CachePool, PageCopy
 from ._library import call, call_out, library
@@ -23,8 +24,28 @@ if TYPE_CHECKING:
 _MOST_SLOTS = 1 << 20  # of an append, in memory that is taken before the library has seen it
 
 
+# Fields of a pool, and what those are that need not be given.
+_POOL = {"name": None, "num_pages": None, "page_rows": None, "tokens_per_row": 1,
+         "window_tokens": 0, "watermark_pages": 0}
+
+
+def _pool(place, fields):
+    """The mla_cache_pool of a dict; what is wrong with it is said with its place."""
+    if not isinstance(fields, Mapping):
+        raise InvalidArgument(f"{place}: expected a dict with {', '.join(_POOL)}, got {fields!r}")
+    for name in fields:
+        if name not in _POOL:
+            raise InvalidArgument(f"{place}: unknown field {name!r}, expected some of "
+                                  f"{', '.join(_POOL)}")
+    for name in [name for name, default in _POOL.items() if default is None]:
+        if name not in fields:
+            raise InvalidArgument(f"{place}: expected a field '{name}', got {fields!r}")
+    name, *numbers = {**_POOL, **fields}.values()
+    return CachePool(text(f"{place}: name", name), *numbers)
+
+
 def _tokens(tokens):
-    return integers("tokens", c_int32, tokens), len(tokens)
+    return integers("tokens", c_int32, tokens), length_of("tokens", tokens)
 
 
 class Cache(Handle):
@@ -41,18 +62,14 @@ class Cache(Handle):
     def __init__(self, pools: List[Info], max_seq_len: int, format: str | None = None):
         options = CacheOptions()
         library.mla_cache_options_init(byref(options))
-        natives = (CachePool * len(pools))(*[self._pool(**pool) for pool in pools])
+        count = length_of("pools", pools, "dicts")
+        natives = (CachePool * count)(*[_pool(f"pools[{place}]", pool)
+                                        for place, pool in enumerate(pools)])
         options.max_seq_len = max_seq_len
-        options.num_pools = len(pools)
+        options.num_pools = count
         options.pools = natives
         options.format = text("format", format) if format is not None else None
         super().__init__(call_out("mla_cache_create", c_void_p, byref(options)))
-
-    @staticmethod
-    def _pool(name, num_pages, page_rows, tokens_per_row=1, window_tokens=0,
-              watermark_pages=0):
-        return CachePool(text("name", name), num_pages, page_rows, tokens_per_row,
-                         window_tokens, watermark_pages)
 
     @classmethod
     def _of_engine(cls, engine_value):
@@ -91,7 +108,7 @@ class Cache(Handle):
 
     def slots(self, sequence: int, position: int, count: int, pool: int = 0) -> list[int]:
         """Slots of tokens [position, position + count); -1 where there is no row."""
-        room = min(count, self.length(sequence))  # more are refused, before any is written
+        room = min(integer("count", count), self.length(sequence))  # more are refused, before any is written
         slots = (c_int64 * max(room, 1))()
         call("mla_cache_slots", self._value, pool, sequence, position, count, slots)
         return slots[:count]
@@ -181,9 +198,9 @@ class Cache(Handle):
 
     def save(self, path: Path) -> None:
         """Writes a snapshot; the file is replaced or left as it was."""
-        call("mla_cache_save", self._value, os.fsencode(path))
+        call("mla_cache_save", self._value, path_of("path", path))
 
     def restore(self, path: Path) -> list[int]:
         """Reads a snapshot into an empty cache; returns the new ids."""
-        call("mla_cache_restore", self._value, os.fsencode(path))
+        call("mla_cache_restore", self._value, path_of("path", path))
         return self.sequences

@@ -15,7 +15,7 @@ from . import _arrays
 from ._bindings import Bindings
 from ._checked import integers, length_of, text, total
 from ._errors import Error, InvalidArgument, WrongState
-from ._handle import Handle, address_of
+from ._handle import Handle, address_of, require
 from ._library import (
     TABLES_ON_DEVICE,
     Batch,
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 def _step_shape(fields):
     """Of a dict; ctypes takes names that no field has."""
     known = [name for name, _ in StepShape._fields_[1:]]
+    if not isinstance(fields, Mapping):
+        raise InvalidArgument(f"shape: expected a dict with some of {', '.join(known)}, got "
+                              f"{fields!r}")
     for name in fields:
         if name not in known:
             raise InvalidArgument(f"shape: unknown field '{name}', expected some of "
@@ -71,6 +74,9 @@ class Plan(Handle):
     _release = "mla_plan_destroy"
 
     def __init__(self, engine: Engine):
+        from ._runtime import Engine as engine_class  # which imports this module
+
+        require("engine", engine, engine_class)
         super().__init__(call_out("mla_plan_create", c_void_p, engine._value))
         self._engine = engine
         self._device_arrays: tuple[Any, ...] = ()  # that the filled plan's runs read
@@ -195,8 +201,12 @@ class Plan(Handle):
 
     def _pool_tables(self, pools, count, tokens, is_cuda=None):
         """The mla_pool_table of each pool behind the first."""
-        natives = (PoolTable * len(pools))()
-        for index, (block_table, slot_mapping) in enumerate(pools):
+        natives = (PoolTable * length_of("pools", pools, "(block_table, slot_mapping)"))()
+        for index, pair in enumerate(pools):
+            if length_of(f"pools[{index}]", pair, "block_table and slot_mapping") != 2:
+                raise InvalidArgument(f"pools[{index}]: expected (block_table, slot_mapping), got "
+                                      f"{pair!r}")
+            block_table, slot_mapping = pair
             table, slots = self._check_tables(block_table, slot_mapping, count, tokens, is_cuda,
                                               f"pools[{index}]: ")
             natives[index] = PoolTable(table.address, table.shape[1], slots.address)

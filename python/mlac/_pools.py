@@ -6,6 +6,7 @@
 import ctypes
 
 from . import _arrays
+from ._checked import integer
 from ._errors import InvalidArgument
 from ._library import ExternalPool
 
@@ -56,7 +57,7 @@ def describe(engine, pool, index):
     """The mla_external_pool of an array, or of a pair of them, one for each field."""
     size = ctypes.sizeof(ExternalPool)
     pools = engine.package_info["pools"]
-    if not 0 <= index < len(pools):
+    if not 0 <= integer("index", index) < len(pools):
         raise InvalidArgument(f"pool {index}, expected 0 to {len(pools) - 1}")
     cache = pools[index]
     if not isinstance(pool, (tuple, list)):

@@ -9,15 +9,14 @@ import ctypes
 import functools
 import json
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping
 from ctypes import byref, c_char_p, c_float, c_int32, c_int64, c_uint64, c_void_p
 from typing import Any
 
 from . import _arrays, _pools, _weights
-from ._checked import integer, text
+from ._checked import integer, path as path_of, real, text
 from ._errors import InvalidArgument
-from ._handle import Handle, Unique, address_of
+from ._handle import Handle, Unique, address_of, require
 from ._library import ALLOW_EXTRA_TENSORS, AllReduce, CachePart, CacheStats, EngineOptions
 from ._library import call, call_out, library
 from ._pages import Cache
@@ -47,10 +46,6 @@ def _model_text(info):
     return f"{model['model_type']!r}, {model['num_heads']} heads, {model['activation_dtype']}"
 
 
-def _encode(text):
-    return os.fsencode(text) if text is not None else None
-
-
 class Package(Handle):
     """A verified package, from a path or from bytes.
 
@@ -65,7 +60,7 @@ class Package(Handle):
             data = bytes(source)
             value = call_out("mla_package_open_bytes", c_void_p, data, len(data))
         else:
-            value = call_out("mla_package_open", c_void_p, _encode(source))
+            value = call_out("mla_package_open", c_void_p, path_of("source", source))
         super().__init__(value)
 
     def _describe(self):
@@ -257,7 +252,7 @@ class Engine(Handle):
     def bind_safetensors(self, path: Path, prefix: str = "", layer: int = 0,
                          allow_extra: bool = False) -> None:
         """Binds every weight of one layer from PREFIX + name; all or nothing."""
-        call("mla_engine_bind_safetensors", self._value, layer, _encode(path),
+        call("mla_engine_bind_safetensors", self._value, layer, path_of("path", path),
              text("prefix", prefix), ALLOW_EXTRA_TENSORS if allow_extra else 0)
 
     def bind_checkpoint(self, checkpoint: Checkpoint | Path, attention: int | None = None,
@@ -301,11 +296,11 @@ class Engine(Handle):
         """The scale of a pool's rows in a layer, for formats with one per layer; 1 before. Of
         formats with one for each field (kv_nhd_fp8: keys, values) one for all, or one of each."""
         if isinstance(scale, Iterable):
-            scales = [*scale]
+            scales = [real(f"scale[{place}]", one) for place, one in enumerate(scale)]
             call("mla_engine_set_cache_scales", self._value, layer, pool,
                  (c_float * len(scales))(*scales), len(scales))
         else:
-            call("mla_engine_set_cache_scale", self._value, layer, pool, scale)
+            call("mla_engine_set_cache_scale", self._value, layer, pool, real("scale", scale))
 
     def set_all_reduce(self, function: Callable[[int, int, str, int | None], Any] | None) -> None:
         """Calls function(address, elements, dtype, stream) at the end of every run on
@@ -313,6 +308,9 @@ class Engine(Handle):
         no more calls. On CUDA it enqueues on `stream` (an address or None) and returns.
         A model's o_proj.bias is to be added once, behind it.
         It must not use this engine; what it raises, the run raises."""
+        if function is not None and not callable(function):
+            raise TypeError(f"function: expected one to call, got {function!r}")
+
         def call_back(_, data, elements, dtype, stream):
             try:
                 function(data, elements, _arrays.DTYPES[dtype], stream)
@@ -333,6 +331,11 @@ class Engine(Handle):
         if view.dtype != self.activation_dtype:
             raise InvalidArgument(f"output: expected dtype {self.activation_dtype}, "
                                   f"got {view.dtype}")
+        is_flat = len(view.shape) == 1
+        if view.shape[-1:] != (self.hidden_size,) and \
+                not (is_flat and view.shape[0] % self.hidden_size == 0):
+            raise InvalidArgument(f"output: expected shape [tokens, {self.hidden_size}], got "
+                                  f"{list(view.shape)}")
         rows = math.prod(view.shape) // self.hidden_size
         call("mla_step_dry_run", self._value, view.address, rows, address_of(stream))
         return output
@@ -415,8 +418,9 @@ class Sequence(Unique):
     """One request's tokens in an engine's cache."""
 
     def __init__(self, engine: Engine, id: int | None = None):
-        self._engine = engine
         self._number: int = 0  # in the library; 0 once it is freed
+        require("engine", engine, Engine)
+        self._engine = engine
         self._number = id or call_out("mla_sequence_create", c_uint64, engine._value)
 
     @property

@@ -10,9 +10,9 @@ import ctypes
 from ctypes import byref, c_int32, c_int64, c_void_p
 from typing import TYPE_CHECKING, Any
 
-from ._checked import integers
+from ._checked import integers, length_of
 from ._errors import InvalidArgument
-from ._handle import Handle, Unique, require
+from ._handle import Handle, Unique, address_of, require
 from ._library import IndexMap, TableChanges, TableView, call, call_out
 from ._types import Ints, List, Stream
 
@@ -91,17 +91,19 @@ class BlockTable(Handle):
         slots: the step's slot mapping (Cache.append). Returns how many entries of the
         block table differed, and how many copies were started."""
         changes = TableChanges()
-        call("mla_table_update", self._value, integers("slots", c_int64, slots), len(slots),
-             getattr(stream, "cuda_stream", stream), byref(changes))
+        call("mla_table_update", self._value, integers("slots", c_int64, slots),
+             length_of("slots", slots), address_of(stream), byref(changes))
         return {"entries": changes.entries, "copies": changes.copies}
 
 
 def _flat(name, rows):
     """Rows of one length as an i32 array; the number of rows and their length."""
-    width = len(rows[0]) if rows else 0
-    for row in rows:
-        if len(row) != width:
-            raise InvalidArgument(f"{name}: expected rows of {width} entries, got {len(row)}")
+    counts = [length_of(f"{name}[{place}]", row) for place, row in enumerate(rows)] \
+        if length_of(name, rows, "lists of integers") else []
+    width = counts[0] if counts else 0
+    for count in counts:
+        if count != width:
+            raise InvalidArgument(f"{name}: expected rows of {width} entries, got {count}")
     return integers(name, c_int32, [v for row in rows for v in row]), width
 
 
@@ -119,7 +121,7 @@ def convert_indices(positions: List[Ints], requests: Ints, block_table: List[Int
     given, width = _flat("positions", positions)
     table, blocks = _flat("block_table", block_table)
     for name, column in (("requests", requests), ("prefill_requests", prefill_requests)):
-        if column is not None and len(column) != len(positions):
+        if column is not None and length_of(name, column) != len(positions):
             raise InvalidArgument(f"{name}: expected {len(positions)} entries, got {len(column)}")
     prefills = None if prefill_requests is None else integers("prefill_requests", c_int32,
                                                               prefill_requests)

@@ -15,7 +15,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from . import _arrays
-from ._checked import integers, length_of
+from ._checked import integers, length_of, path as path_of
 from ._errors import InvalidArgument
 from ._handle import Handle
 from ._library import ALLOW_EXTRA_TENSORS, Progress, Tensor, call, call_out
@@ -30,7 +30,7 @@ class Checkpoint(Handle):
     _release = "mla_checkpoint_close"
 
     def __init__(self, path: Path):
-        super().__init__(call_out("mla_checkpoint_open", c_void_p, os.fsencode(path)))
+        super().__init__(call_out("mla_checkpoint_open", c_void_p, path_of("path", path)))
         self._path = path
 
     def _describe(self):
@@ -125,6 +125,10 @@ def _rope_of_folder(engine, path):
 def bind_checkpoint(engine, checkpoint, attention, layer, allow_extra, progress):
     """Engine.bind_checkpoint."""
     path = checkpoint._path if isinstance(checkpoint, Checkpoint) else checkpoint
+    path_of("checkpoint", path)
+    if progress and progress is not True and not callable(progress):
+        raise TypeError("progress: expected True or a function of done and total, got "
+                        f"{progress!r}")
     if differences := _rope_of_folder(engine, path):
         warnings.warn(f"{os.fsdecode(path)}/config.json: {', '.join(differences)}: tokens are "
                       "rotated as the package was compiled to, whatever the checkpoint says",

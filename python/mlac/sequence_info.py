@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._checked import length_of
 from ._errors import InvalidArgument
 
 # Of the sample that graphs are exported with: enough that neither dimension is of size 1.
@@ -191,10 +192,9 @@ class SequenceInfo:
 
     def nest_sequences(self, sequences: Sequence[Sequence[int] | np.ndarray]) -> None:
         """Takes these tokens; nothing has changed where they are refused."""
-        for place, sequence in enumerate(sequences):
-            _check(hasattr(sequence, "__len__"),
-                   f"sequence {place}: expected a list of integers, got {sequence!r}")
-        lengths = [len(sequence) for sequence in sequences]
+        length_of("sequences", sequences, "lists of integers")
+        lengths = [length_of(f"sequence {place}", sequence)
+                   for place, sequence in enumerate(sequences)]
         _check(len(lengths) <= self.max_batch_size,
                f"{len(lengths)} sequences, at most {self.max_batch_size} (max_batch_size)")
         _check(sum(lengths) <= self.max_num_tokens,
@@ -216,6 +216,7 @@ class SequenceInfo:
 
     def unnest_sequences(self, rows: np.ndarray) -> list[np.ndarray]:
         """Each sequence's rows of what a graph made of input_ids, [b, 1, ...] or [1, total, ...]."""
+        _check(hasattr(rows, "shape"), f"rows: expected an array, got {rows!r}")
         _check(rows.shape[:2] == self.input_ids.shape,
                f"rows are {rows.shape[:2]}, input_ids {self.input_ids.shape}")
         flat = rows.reshape(-1, *rows.shape[2:])
@@ -238,7 +239,7 @@ class SequenceInfo:
     def assign_cache_loc(self, pages: Sequence[Sequence[int]]) -> None:
         """The pages of each sequence, in the order of its tokens; cache_loc has the others behind
         them."""
-        _check(len(pages) <= self.max_batch_size,
+        _check(length_of("pages", pages, "lists of integers") <= self.max_batch_size,
                f"pages of {len(pages)} sequences, at most {self.max_batch_size} (max_batch_size)")
         owned = [_integers(f"pages[{place}]", own) for place, own in enumerate(pages)]
         flat = [page for own in owned for page in own]
@@ -269,6 +270,7 @@ class SequenceInfo:
 
     def sync(self, other: SequenceInfo) -> None:
         """Copies what `other` holds; both must be of the same sizes."""
+        _check(isinstance(other, SequenceInfo), f"other: expected a SequenceInfo, got {other!r}")
         for name in ("max_seq_len", "max_batch_size", "page_size", "max_num_tokens", "num_pages"):
             own, its = getattr(self, name), getattr(other, name)
             _check(own == its, f"{name} is {own} here and {its} there")

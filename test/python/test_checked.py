@@ -90,6 +90,69 @@ class CheckedTest(unittest.TestCase):
             with self.refused("(sequences|counts): expected a list of integers, got None$"):
                 self.cache.append(*wrong)
 
+    def test_what_is_no_list(self):
+        table = self.cache.table(mlac.Device(), 1, 1)
+        self.addCleanup(table.close)
+        layout = mlac.CacheLayout("mla_f32", num_pages=1, page_size=1)
+        row = array.array("f", [0] * 576)
+        one = [[0]]
+        for name, call in {
+                "pools": lambda wrong: mlac.Cache(wrong, 16),
+                "tokens": lambda wrong: self.cache.match(self.sequence, wrong),
+                "tokens ": lambda wrong: self.cache.publish(self.sequence, wrong),
+                "query_lens": mlac.arrange_batch,
+                "items": mlac.arrange_batch([1]).apply,
+                "slots": lambda wrong: layout.encode(row, bytearray(4 * 576), wrong),
+                "slots ": table.update,
+                "columns": lambda wrong: mlac.CacheLayout("mla_f32", columns=wrong),
+                "positions": lambda wrong: mlac.convert_indices(wrong, [0], one, 1, 1),
+                r"positions\[0\]": lambda wrong: mlac.convert_indices([wrong], [0], one, 1, 1),
+                "requests": lambda wrong: mlac.convert_indices(one, wrong, one, 1, 1),
+                "block_table": lambda wrong: mlac.convert_indices(one, [0], wrong, 1, 1),
+                "workspace_starts": lambda wrong: mlac.convert_indices(one, [0], one, 1, 1,
+                                                                       workspace_starts=wrong)}.items():
+            for wrong in (5, iter([1])):
+                with self.subTest(name), self.refused(f"^{name.strip()}: expected a list of .*, got "):
+                    call(wrong)
+        with self.refused("items: expected 1, one for each request, got 2$"):
+            mlac.arrange_batch([1]).apply([1, 2])
+
+    def test_pools_say_their_place_and_fields(self):
+        pool = {"name": "latent", "num_pages": 4, "page_rows": 4}
+        for wrong, text in ((5, "expected a dict with name, num_pages, .*, got 5$"),
+                            ({**pool, "rows": 4}, "unknown field 'rows', expected some of name, "),
+                            ({"name": "latent"}, "expected a field 'num_pages', got ")):
+            with self.subTest(wrong), self.refused(rf"^pools\[1\]: {text}"):
+                mlac.Cache([pool, wrong], 16)
+
+    def test_what_ctypes_or_int_would_take(self):
+        """The address of a text for a stream's; slot 1 for slot 1.5."""
+        for wrong in ("default", b"1", 1.0):
+            with self.assertRaisesRegex(TypeError, "^stream: expected None, the address .*, got "):
+                self.cache.compact(stream=wrong)
+        self.assertEqual(self.cache.compact(stream=0), 0)
+        layout = mlac.CacheLayout("mla_f32", num_pages=1, page_size=2)
+        with self.assertRaisesRegex(TypeError, r"^slots\[0\]: expected an integer, got 1.5$"):
+            layout.encode(array.array("f", [0] * 576), bytearray(8 * 576), [1.5])
+
+    def test_what_is_no_name_of_a_file(self):
+        for name, call in (("source", mlac.Package), ("path", mlac.Checkpoint),
+                           ("path", self.cache.save), ("path", self.cache.restore)):
+            for wrong in (5, None, []):
+                with self.assertRaisesRegex(TypeError, f"^{name}: expected the name of a file, got "):
+                    call(wrong)
+
+    def test_what_is_of_another_kind(self):
+        device = mlac.Device()
+        self.addCleanup(device.close)
+        for call in (mlac.Layers, lambda *given: mlac.replay(*given, "step")):
+            with self.refused("^package: expected a mlac.Package, got 5$"):
+                call(5, device)
+        with self.assertRaisesRegex(TypeError, "^layer_scale: .*, got 'x'$"):
+            mlac.CacheLayout("mla_f32", layer_scale="x")
+        with self.assertRaisesRegex(TypeError, "^field: expected a str, got 5$"):
+            mlac.CacheLayout("mla_f32", num_pages=1).offset(5, 0)
+
     def test_texts(self):
         with self.refused("mla_device_open: argument 1: expected text without a zero, got b'cpu.x00"):
             mlac.Device("cpu\0:1")

@@ -147,6 +147,18 @@ class SequenceInfoTest(unittest.TestCase):
                 self.info.nest_sequences([[1], sequence])
         self.assertEqual(self.info.input_ids.tolist(), [[3, 4]])
 
+    def test_D24_what_is_no_list(self):
+        for wrong in (5, None, np.array(5)):
+            for name, call in (("sequences", self.info.nest_sequences),
+                               ("sequence 0", lambda wrong: self.info.nest_sequences([wrong])),
+                               ("pages", self.info.assign_cache_loc)):
+                with self.subTest(name), self.refuses(f"{name}: expected a list of "):
+                    call(wrong)
+        with self.refuses("rows: expected an array, got 5"):
+            self.info.unnest_sequences(5)
+        with self.refuses("other: expected a SequenceInfo, got 5"):
+            self.info.sync(5)
+
     def test_D24_D30_metadata_of_live_sequences(self):
         self.info.nest_sequences([[1] * 5, [2]])
         self.info.assign_cache_loc([[6, 1], [3]])

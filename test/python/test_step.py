@@ -178,6 +178,43 @@ class OptionsTest(StepCase):
         self.start()
         output = array.array("f", [UNTOUCHED] * 2 * H)
         self.assertEqual(set(self.engine.dry_run(output)), {0.0})
+        output = array.array("f", [UNTOUCHED] * (2 * H - 1))  # of which one row was filled
+        with self.assertRaisesRegex(mlac.InvalidArgument, rf"output: expected shape \[tokens, {H}\], "
+                                    rf"got \[{2 * H - 1}\]"):
+            self.engine.dry_run(output)
+        self.assertEqual(set(output), {UNTOUCHED})
+
+    def test_what_is_of_another_kind(self):
+        sequences = self.start()
+        engine, plan = self.engine, self.plan
+        tables = memoryview(array.array("i", [0])).cast("B").cast("i", [1, 1]), array.array("q", [0])
+        for kind, text, call in (
+                (mlac.InvalidArgument, "shape: expected a dict with some of num_requests, .*got 5",
+                 lambda: plan.fill(sequences[:1], [1], shape=5)),
+                (mlac.InvalidArgument, "pools: expected a list of .*, got 5",
+                 lambda: plan.fill_tables([1], [1], *tables, pools=5)),
+                (mlac.InvalidArgument, r"pools\[0\]: expected a list of .*, got 5",
+                 lambda: plan.fill_tables([1], [1], *tables, pools=[5])),
+                (mlac.InvalidArgument, r"pools\[0\]: expected \(block_table, slot_mapping\), got ",
+                 lambda: plan.fill_tables([1], [1], *tables, pools=[(1, 2, 3)])),
+                (TypeError, "index: expected an integer, got 'x'",
+                 lambda: engine.bind_pool(array.array("f", [0]), index="x")),
+                (TypeError, "scale: expected a number, got None", lambda: engine.set_cache_scale(None)),
+                (TypeError, r"scale\[0\]: expected a number, got 'x'",
+                 lambda: engine.set_cache_scale("x")),
+                (TypeError, "function: expected one to call, got 5",
+                 lambda: engine.set_all_reduce(5)),
+                (TypeError, "checkpoint: expected the name of a file, got 5",
+                 lambda: engine.bind_checkpoint(5)),
+                (TypeError, "progress: expected True or a function of done and total, got 5",
+                 lambda: engine.bind_checkpoint("model.safetensors", progress=5)),
+                (TypeError, "output: expected the name of a file, got 5",
+                 lambda: mlac.compile("config.json", output=5)),
+                (mlac.InvalidArgument, "engine: expected a mlac.Engine, got 5",
+                 lambda: mlac.Sequence(5)),
+                (mlac.InvalidArgument, "engine: expected a mlac.Engine, got 5", lambda: mlac.Plan(5))):
+            with self.subTest(text), self.assertRaisesRegex(kind, f"^{text}"):
+                call()
 
     def test_A41_cascade_is_unsupported(self):
         sequences = self.start()

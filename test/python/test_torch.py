@@ -119,6 +119,14 @@ class LayerTest(unittest.TestCase):
             mlac.torch.handle(self.plan, key="k")
         with self.assertRaisesRegex(mlac.InvalidArgument, "no buffer 'x', expected one of"):
             mlac.torch.handle(self.plan, hidden="x")
+        for call, kind in ((mlac.torch.handle, "Plan"), (mlac.torch.handles, "LayersPlan")):
+            with self.assertRaisesRegex(mlac.InvalidArgument, f"plan: expected a mlac.{kind}, got 5"):
+                call(5)
+        # The fake kernel took them, and the output stayed as it was.
+        with self.assertRaisesRegex(mlac.InvalidArgument, "tensors on one device, got cpu, meta"):
+            self.run_op(self.hidden.to("meta"))
+        meta = self.hidden.to("meta")
+        torch.ops.mlac.layer(meta, meta, self.handle)
 
     def test_plan_ends(self):
         handle = mlac.torch.handle(self.engine.plan())

@@ -288,6 +288,18 @@ class CallTest(unittest.TestCase):
         self.call()
         self.refuses(mlac.InvalidArgument, "expected a batch of 2 rows, got 1", IDS[:1])
 
+    def test_models_that_were_moved(self):
+        """All of it, or what hands the layers their input alone."""
+        embeddings = self.model.model.embed_tokens
+        for part, text in ((self.model, "model: expected torch.float32, as of .*, got torch.bfloat16"),
+                           (embeddings, "(model|hidden states): expected torch.float32")):
+            part.to(torch.bfloat16)
+            self.addCleanup(self.model.to, torch.float32)
+            self.refuses(mlac.WrongState, rf"{text}.*: unpatch\(\) it before model.to\(\)")
+            part.to(torch.float32)
+            self.call()
+            self.cache.reset()
+
     def test_a_layer_by_itself(self):
         with torch.no_grad(), self.assertRaisesRegex(mlac.WrongState, "called by itself"):
             self.model.model.layers[0].self_attn(torch.zeros(1, 2, 48))

@@ -14,6 +14,7 @@ import torch
 
 from .. import _pools
 from .._errors import InvalidArgument
+from .._handle import require
 from .._layers import LayersPlan
 from .._library import ExternalPool
 from .._plan import Plan
@@ -76,6 +77,7 @@ def handle(plan: Plan, **names: str) -> int:
     names: what the package's functions call a tensor of the operators, where it is not
     output, lse, hidden, q_lat (query), q_pe (rope_query), latent or k_pe (rope_key).
     """
+    require("plan", plan, Plan)
     for name in names:
         if name not in SLOTS:
             raise InvalidArgument(f"unknown tensor '{name}', expected one of {', '.join(SLOTS)}")
@@ -104,6 +106,7 @@ def handle(plan: Plan, **names: str) -> int:
 def handles(plan: LayersPlan, **names: str) -> dict[int, tuple[int, int]]:
     """What torch.ops.mlac takes for each layer of a model whose layers are of several kinds: the
     handle of the plan of its kind, and the layer's number there. As handle() otherwise."""
+    require("plan", plan, LayersPlan)
     numbers = [handle(part, **names) for part in plan.parts]
     places = {layer: plan.place(layer) for layer in plan.layers}
     return {layer: (numbers[kind], index) for layer, (kind, index) in places.items()}

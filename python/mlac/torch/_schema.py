@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 
+from .._errors import InvalidArgument
 from . import _native, _python
 
 SCHEMAS = {
@@ -27,7 +28,11 @@ def is_native() -> bool:
 
 
 def _fake(*args: object) -> None:
-    """Writes what is given and makes nothing: there is no shape to tell."""
+    """Writes what is given and makes nothing: there is no shape to tell. One tensor on the device
+    `meta` brings real ones here, too, which nothing would write."""
+    devices = {tensor.device.type for tensor in args if type(tensor) is torch.Tensor}
+    if len(devices) > 1:
+        raise InvalidArgument(f"expected tensors on one device, got {', '.join(sorted(devices))}")
 
 
 def register() -> None:

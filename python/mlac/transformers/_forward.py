@@ -53,6 +53,7 @@ def decoder_forward(runner: Runner, decoder: Any) -> Callable[..., Any]:
         _refuse(decoder, argument, kwargs)
         with runner.turn():
             given = _check_input(input_ids, inputs_embeds)
+            runner.check_kind("model", decoder.dtype)
             runner.weights.refresh()
             if past_key_values is not None:
                 cache = _check_cache(runner, past_key_values)

@@ -19,6 +19,8 @@ from .._runtime import Engine, Sequence
 from ..torch import handle
 from ._weights import Weights
 
+_TORCH_DTYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
+
 # Tokens of one request in one step: its row in the batch, and how many.
 Share = tuple[int, int]
 
@@ -80,6 +82,7 @@ class Runner:
         self.device = device
         self.weights = weights
         self.num_layers = num_layers
+        self._dtype = getattr(torch, _TORCH_DTYPES[engine.activation_dtype])
         self.options: dict[str, int] = engine.info["options"]
         self.step: Step | None = None
         self._passes = threading.RLock()  # layers find their step here, so that passes take turns
@@ -97,6 +100,14 @@ class Runner:
     def check_live(self) -> None:
         if self.engine.is_closed:
             raise WrongState("the model was unpatched: its caches ended with its engine")
+
+    def check_kind(self, what: str, dtype: torch.dtype, device: torch.device | None = None) -> None:
+        """Refuses what the engine was not made for: the model was moved since."""
+        given = f"{dtype} on {device}" if device else str(dtype)
+        expected = f"{self._dtype} on {self.device}" if device else str(self._dtype)
+        if given != expected:
+            raise WrongState(f"{what}: expected {expected}, as of the model when it was patched, got "
+                             f"{given}: unpatch() it before model.to(), and patch it again")
 
     def stream(self) -> Any:
         """torch's current stream, on which steps are planned and run."""
@@ -132,4 +143,5 @@ class Runner:
         if self.step is None:
             raise WrongState("an attention layer of a patched model was called by itself: call the "
                              "model, or unpatch it")
+        self.check_kind("hidden states", hidden.dtype, hidden.device)
         return self.step.run(hidden, layer)

@@ -81,7 +81,7 @@ MLA_API mla_status mla_engine_destroy(mla_engine *engine);
 
 /* { "target", "options": {every resolved option}, "workspace_bytes",
      "cache_bytes", "weight_bytes", "functions": [names] } as JSON text that lives
-   until the next mla_engine_info on this engine or its destruction. */
+   until this thread's next mla_engine_info. */
 MLA_API mla_status mla_engine_info(mla_engine *engine, const char **json);
 
 /*===--- Pools of the caller's -------------------------------------------===*/

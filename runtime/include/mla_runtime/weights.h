@@ -107,8 +107,8 @@ MLA_API mla_status mla_checkpoint_open(const char *path, mla_checkpoint **checkp
 MLA_API mla_status mla_checkpoint_close(mla_checkpoint *checkpoint);
 
 /* { "attentions": [prefixes up to the names of weights, in the model's order],
-     "metadata": {strings in a single file's header} } as JSON text that lives until the next
-   mla_checkpoint_info on this checkpoint or its end. */
+     "metadata": {strings in a single file's header} } as JSON text that lives until this
+   thread's next mla_checkpoint_info. */
 MLA_API mla_status mla_checkpoint_info(mla_checkpoint *checkpoint, const char **json);
 
 /* One tensor; shape and data live as long as the checkpoint, data need not be aligned.

@@ -63,7 +63,9 @@ static mla_status withPool(mla_engine *engine, int64_t index, int64_t pool, Func
 mla_status mla_engine_info(mla_engine *engine, const char **json) {
   return withEngine(engine, [&](Engine &object) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(json, "json"));
-    *json = object.infoJson().c_str();
+    static thread_local std::string kept; // another thread's call must not free it
+    kept = object.infoJson();
+    *json = kept.c_str();
     return Status();
   });
 }

@@ -50,7 +50,6 @@ struct CacheObject {
 struct CheckpointObject {
   std::shared_ptr<Checkpoint> checkpoint;
   std::mutex mutex;
-  std::string info;
 };
 
 inline bool isOfDevice(const PackageObject &) { return false; }

@@ -118,9 +118,10 @@ mla_status mla_checkpoint_info(mla_checkpoint *checkpoint, const char **json) {
   return report([&] {
     return withCheckpoint(checkpoint, [&](CheckpointObject &object) -> Status {
       MLAC_RETURN_IF_ERROR(requirePointer(json, "json"));
-      object.info = toText(Json{{"attentions", object.checkpoint->attentions()},
-                                {"metadata", object.checkpoint->metadata()}});
-      *json = object.info.c_str();
+      static thread_local std::string kept;
+      kept = toText(Json{{"attentions", object.checkpoint->attentions()},
+                         {"metadata", object.checkpoint->metadata()}});
+      *json = kept.c_str();
       return Status();
     });
   });

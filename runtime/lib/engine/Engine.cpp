@@ -296,7 +296,7 @@ Status Engine::dryRun(void *output, int64_t numTokens, mla_stream *stream) {
   return device_->fillAsync(output, 0, static_cast<size_t>(bytes), stream);
 }
 
-const std::string &Engine::infoJson() {
+std::string Engine::infoJson() {
   Json functions = Json::array();
   for (const FunctionInfo &function : target_->functions)
     functions.push_back(function.name);
@@ -309,7 +309,7 @@ const std::string &Engine::infoJson() {
     for (const DeviceBuffer &tensor : layer.derived)
       weightBytes += tensor.bytes();
   }
-  info = toText(Json{{"target", target_->text()},
+  return toText(Json{{"target", target_->text()},
                      {"options",
                       {{"max_num_requests", options_.max_num_requests},
                        {"max_num_tokens", options_.max_num_tokens},
@@ -325,7 +325,6 @@ const std::string &Engine::infoJson() {
                      {"cache_bytes", cacheBytes},
                      {"weight_bytes", weightBytes},
                      {"functions", functions}});
-  return info;
 }
 
 //===----------------------------------------------------------------------===//

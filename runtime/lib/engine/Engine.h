@@ -92,7 +92,7 @@ public:
   const StepLimits &limits() const { return limits_; }
   KVCache &cache() { return cache_; }
   Program &program() { return *program_; }
-  const std::string &infoJson();
+  std::string infoJson();
 
   Status getLayer(int64_t index, Layer *&layer);
 
@@ -206,7 +206,6 @@ private:
   std::unique_ptr<PageMover> mover_;
   int64_t ropeRows = 0;
   bool isClosed_ = false;
-  std::string info;
 };
 
 } // namespace mlac::runtime

@@ -195,6 +195,18 @@ TEST_F(EngineTest, InfoIsJson) {
   EXPECT_NE(std::string(json).find("\"kind\":\"cpu\""), std::string::npos);
 }
 
+TEST_F(EngineTest, InfoIsOfTheThreadThatAsked) {
+  const char *json;
+  ASSERT_OK(mla_engine_info(engine, &json));
+  std::string before = json;
+  std::thread([&] {
+    const char *other;
+    EXPECT_OK(mla_engine_info(engine, &other));
+    EXPECT_EQ(before, other);
+  }).join();
+  EXPECT_EQ(before, json); // once freed by the other's call
+}
+
 TEST_F(EngineTest, SequencePages) {
   mla_sequence sequence = newSequence();
   ASSERT_OK(planStep({sequence}, {kPage + 1}));
