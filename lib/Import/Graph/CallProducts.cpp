@@ -117,15 +117,24 @@ static Dim toKeys(Dim tokens) {
   return tokens;
 }
 
-/// [..., tokens, channels] times [..., channels, tokens], a dot for every pair of outer channels. A
-/// key's channels lie side by side in either order, since tokens are not written out.
+/// Rows of tokens, maybe of several heads that share a matrix on the right.
+static bool areRows(const Dim &dim) {
+  bool isKnown = llvm::all_of(dim, [](const Factor &factor) {
+    return factor.axis == Axis::Tokens || factor.axis == Axis::Channels;
+  });
+  return isKnown &&
+         llvm::count_if(dim, [](const Factor &factor) { return factor.axis == Axis::Tokens; }) == 1;
+}
+
+/// [..., tokens, channels] times [..., channels, tokens], a dot for every row of the left. A key's
+/// channels lie side by side in either order, since tokens are not written out.
 std::optional<Tensor> Call::score(const Tensor &query, const Tensor &key) {
   size_t width = countChannels(query.dims.back());
-  size_t count = query.size() / width;
+  size_t count = query.size() / width, shared = count / (key.size() / width);
   std::vector<Expr> left = query.values(), right = key.values(), result;
   for (size_t i = 0; i < count; ++i)
     result.push_back(expressions.dot(ArrayRef(left).slice(i * width, width),
-                                     ArrayRef(right).slice(i * width, width)));
+                                     ArrayRef(right).slice(i / shared * width, width)));
   Dims dims = query.dims;
   dims.back() = toKeys(key.dims.back());
   return makeTensor(std::move(dims), std::move(result));
@@ -134,15 +143,16 @@ std::optional<Tensor> Call::score(const Tensor &query, const Tensor &key) {
 /// [..., tokens, keys] times [..., tokens, channels].
 std::optional<Tensor> Call::weigh(const Tensor &weights, const Tensor &value) {
   size_t width = countChannels(value.dims.back());
+  size_t shared = weights.size() / (value.size() / width);
   std::vector<Expr> result;
-  result.reserve(value.size());
-  for (size_t i = 0; i < value.size(); ++i) {
-    Expr weight = weights[i / width];
-    if (expressions[weight].kind != SourceKind::Softmax) {
+  result.reserve(weights.size() * width);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (expressions[weights[i]].kind != SourceKind::Softmax) {
       fail("it sums over keys with weights that are no softmax");
       return std::nullopt;
     }
-    result.push_back(expressions.attend(weight, value[i]));
+    for (size_t channel = 0; channel < width; ++channel)
+      result.push_back(expressions.attend(weights[i], value[i / shared * width + channel]));
   }
   Dims dims = weights.dims;
   dims.back() = value.dims.back();
@@ -174,10 +184,9 @@ Results Call::multiply(const Tensor &left, const Tensor &right) {
   size_t rank = a.dims.size();
   const Dim &aRows = a.dims[rank - 2], &aInner = a.dims[rank - 1], &bInner = b.dims[rank - 2],
             &bColumns = b.dims[rank - 1];
-  if (isAxis(aRows, Axis::Tokens) && isChannels(aInner) && aInner == bInner &&
-      isAxis(bColumns, Axis::Tokens))
+  if (areRows(aRows) && isChannels(aInner) && aInner == bInner && isAxis(bColumns, Axis::Tokens))
     return give(score(a, b), kWhy);
-  if (isAxis(aRows, Axis::Tokens) && isAxis(aInner, Axis::Keys) && isAxis(bInner, Axis::Tokens) &&
+  if (areRows(aRows) && isAxis(aInner, Axis::Keys) && isAxis(bInner, Axis::Tokens) &&
       isChannels(bColumns))
     return give(weigh(a, b), kWhy);
   if (getSize(aInner).isOne() && getSize(bInner).isOne())
