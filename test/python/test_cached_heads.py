@@ -66,6 +66,26 @@ def by_rows_of_tokens(q, k, v):
     return rows.view(q.shape).transpose(1, 2)
 
 
+def weigh_rows(q, k, v, rows_of):
+    """Masked as rows: of [batch, heads * tokens, channels], or of tokens before heads."""
+    scores = torch.bmm(q, k.squeeze(1).transpose(1, 2)) * 0.25
+    seen = torch.ones(scores.shape[-1], scores.shape[-1], dtype=torch.bool).tril()
+    weights = scores.masked_fill(~rows_of(seen), float("-inf")).softmax(-1)
+    return torch.bmm(weights, v.squeeze(1))
+
+
+def by_masked_rows_of_heads(q, k, v):
+    rows = q.reshape(q.shape[0], -1, q.shape[-1])
+    return weigh_rows(rows, k, v, lambda seen: seen.repeat(4, 1)).view(q.shape)
+
+
+def by_masked_rows_of_tokens(q, k, v):
+    q = q.transpose(1, 2)
+    rows = q.reshape(q.shape[0], -1, q.shape[-1])
+    made = weigh_rows(rows, k, v, lambda seen: seen.repeat_interleave(4, 0))
+    return made.view(q.shape).transpose(1, 2)
+
+
 def by_einsum_of_one_key(q, k, v):
     scores = torch.einsum("bhqd,bkd->bhqk", q, k[:, 0]) * 0.25
     return torch.einsum("bhqk,bkd->bhqd", weigh(scores), v[:, 0])
@@ -83,7 +103,8 @@ class HeadsTest(Forms, unittest.TestCase):
         for attend, kv_heads in ((by_groups, 2), (by_einsum_of_groups, 2),
                                  (by_einsum_of_tokens, 2), (by_sdpa_of_groups, 2),
                                  (by_rows_of_groups, 2), (by_rows_of_heads, 1),
-                                 (by_rows_of_tokens, 1), (by_einsum_of_one_key, 1)):
+                                 (by_rows_of_tokens, 1), (by_einsum_of_one_key, 1),
+                                 (by_masked_rows_of_heads, 1), (by_masked_rows_of_tokens, 1)):
             with self.subTest(attend.__name__):
                 (kind,) = self.check_heads(attend, kv_heads)._attend._kinds
                 self.assertEqual((kind["num_heads"], kind["num_kv_heads"]), (4, kv_heads))

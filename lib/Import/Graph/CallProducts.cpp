@@ -251,29 +251,16 @@ std::optional<Tensor> Call::addMask(const Tensor &scores) {
   return masked ? masked->front().tensor : std::nullopt;
 }
 
-/// A tensor [..., heads, tokens, channels] with each of its heads `times` times.
-static std::optional<Tensor> repeatEach(const Tensor &tensor, size_t dim, int64_t times) {
-  Dims dims = tensor.dims;
-  dims.insert(dims.begin() + dim + 1, Dim());
-  Dims wide = dims;
-  wide[dim + 1] = makeChannels(times);
-  if (!isSmall(wide))
-    return std::nullopt;
-  Tensor repeated = copyTensor(broadcast(withDims(tensor, dims), wide));
-  wide.erase(wide.begin() + dim + 1);
-  wide[dim] = makeChannels(times * countChannels(tensor.dims[dim]));
-  return withDims(repeated, std::move(wide));
-}
-
-/// repeat_interleave, of heads for groups of queries.
+/// repeat_interleave, of heads for groups of queries, or of a mask's rows for heads beside them.
 Results Call::repeatHeads() {
   ignore({"output_size"});
   Tensor *self = tensor("self");
   auto dim = self ? dimension("dim", self->dims.size()) : std::nullopt;
   auto times = integer("repeats");
-  if (!dim || !times || *times < 1 || !isChannels(self->dims[*dim]))
+  if (!dim || !times || *times < 1)
     return std::nullopt;
-  return give(repeatEach(*self, *dim, *times), "it makes more than 2^22 numbers of a token");
+  return give(repeatDim(*self, *dim, *times, /*isWhole=*/false),
+              "it makes more than 2^22 numbers of a token");
 }
 
 /// scaled_dot_product_attention: what the eager form computes.
@@ -289,8 +276,9 @@ Results Call::attention() {
                       isChannels(query->dims[rank - 3]) && isChannels((*tensor)->dims[rank - 3]);
       int64_t heads = hasHeads ? countChannels(query->dims[rank - 3]) : 0;
       int64_t groups = hasHeads ? countChannels((*tensor)->dims[rank - 3]) : 1;
-      *own = hasHeads && heads % groups == 0 ? repeatEach(**tensor, rank - 3, heads / groups)
-                                             : std::nullopt;
+      *own = hasHeads && heads % groups == 0
+                 ? repeatDim(**tensor, rank - 3, heads / groups, /*isWhole=*/false)
+                 : std::nullopt;
       if (!*own)
         return fail("its heads are no groups of those of keys and values");
       *tensor = &**own;
