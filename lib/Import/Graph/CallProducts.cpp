@@ -112,6 +112,32 @@ static std::optional<std::pair<Tensor, Tensor>> alignOuter(const Tensor &left,
   return std::pair(broadcast(left, toLeft), broadcast(right, toRight));
 }
 
+/// What is not followed in a number, but for rows of queries and keys.
+static const Source *findOpaqueOperand(const Expressions &expressions, Expr x) {
+  const Source &source = expressions[x];
+  if (source.kind == SourceKind::Opaque)
+    return source.cause ? source.cause : &source;
+  for (Expr operand : source.operands)
+    if (const Source *found = findOpaqueOperand(expressions, operand))
+      return found;
+  return nullptr;
+}
+
+/// A number beside exponentials' sum, of which a product has the reciprocal.
+static std::optional<double> findAddedToSum(const Expressions &expressions, Expr product) {
+  for (Expr factor : expressions[product].operands) {
+    if (!expressions.isFunction(factor, Function::Reciprocal))
+      continue;
+    const Source &sum = expressions[expressions[factor].operands[0]];
+    if (sum.kind != SourceKind::Sum)
+      continue;
+    for (size_t i = 0; i < 2; ++i)
+      if (expressions.isFunction(sum.operands[1 - i], Function::SumKeys))
+        return expressions.getConstant(sum.operands[i]);
+  }
+  return std::nullopt;
+}
+
 static Dim toKeys(Dim tokens) {
   tokens.front().axis = Axis::Keys;
   return tokens;
@@ -140,6 +166,21 @@ std::optional<Tensor> Call::score(const Tensor &query, const Tensor &key) {
   return makeTensor(std::move(dims), std::move(result));
 }
 
+/// Of a softmax, or exponentials whose sum may divide what they weigh.
+bool Call::areWeights(Expr x) {
+  if (expressions[x].kind == SourceKind::Softmax || expressions.isFunction(x, Function::Exp))
+    return true;
+  std::string why = "it sums over keys with weights that are no softmax";
+  if (std::optional<double> added = findAddedToSum(expressions, x))
+    why += ": " + printNumber(*added) +
+           " is added to the sum that divides them, so that theirs is not 1 (less than " +
+           printNumber(kRoundedAway) + ", behind each row's largest score, is nothing in f32)";
+  if (const Source *opaque = findOpaqueOperand(expressions, x))
+    why += ": " + Evaluator::describe(opaque->node) + ": " + opaque->reason.str();
+  fail(why);
+  return false;
+}
+
 /// [..., tokens, keys] times [..., tokens, channels].
 std::optional<Tensor> Call::weigh(const Tensor &weights, const Tensor &value) {
   size_t width = countChannels(value.dims.back());
@@ -147,10 +188,8 @@ std::optional<Tensor> Call::weigh(const Tensor &weights, const Tensor &value) {
   std::vector<Expr> result;
   result.reserve(weights.size() * width);
   for (size_t i = 0; i < weights.size(); ++i) {
-    if (expressions[weights[i]].kind != SourceKind::Softmax) {
-      fail("it sums over keys with weights that are no softmax");
+    if (!areWeights(weights[i]))
       return std::nullopt;
-    }
     for (size_t channel = 0; channel < width; ++channel)
       result.push_back(expressions.attend(weights[i], value[i / shared * width + channel]));
   }

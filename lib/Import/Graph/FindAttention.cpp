@@ -30,8 +30,10 @@ static Value getOperand(NodeOp node, StringRef name) {
 
 bool AttentionFinder::attends(Value value) {
   const Cell &cell = evaluator[value];
-  return cell.tensor && cell.tensor->size() > 0 &&
-         expressions[(*cell.tensor)[0]].kind == SourceKind::Attend;
+  if (!cell.tensor || cell.tensor->size() == 0)
+    return false;
+  const Source &sum = expressions[(*cell.tensor)[0]];
+  return sum.kind == SourceKind::Attend && expressions[sum.operands[0]].kind == SourceKind::Softmax;
 }
 
 /// Whether its sums over keys are those of an operand, which may be another attention's: then it
@@ -53,11 +55,23 @@ static std::pair<Value, Value> getFactors(NodeOp node) {
   return {getOperand(node, "self"), right ? right : getOperand(node, "mat2")};
 }
 
+/// The product that sums over keys: what exponentials weigh may be divided by their sum behind it.
+NodeOp AttentionFinder::findProduct(NodeOp node) {
+  for (Value operand : node.getOperands()) {
+    const Cell &cell = evaluator[operand];
+    auto maker = operand.getDefiningOp<NodeOp>();
+    if (maker && cell.tensor && cell.tensor->size() > 0 &&
+        expressions[(*cell.tensor)[0]].kind == SourceKind::Attend && !attends(operand))
+      return findProduct(maker);
+  }
+  return node;
+}
+
 /// From the weights of a second product back to the first.
 std::optional<AttentionOperands> AttentionFinder::findOperands(NodeOp node) {
   if (Value query = getOperand(node, "query"))
     return AttentionOperands{query, getOperand(node, "key"), getOperand(node, "value")};
-  auto [weights, value] = getFactors(node);
+  auto [weights, value] = getFactors(findProduct(node));
   while (weights && value) {
     auto maker = weights.getDefiningOp<NodeOp>();
     if (!maker || maker->getNumOperands() == 0)

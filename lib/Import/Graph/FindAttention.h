@@ -47,6 +47,7 @@ public:
 
 private:
   bool attends(mlir::Value value);
+  mlir::graph::NodeOp findProduct(mlir::graph::NodeOp node);
   bool movesAttention(mlir::graph::NodeOp node);
   std::optional<AttentionOperands> findOperands(mlir::graph::NodeOp node);
   llvm::Expected<FoundAttention> match(mlir::graph::NodeOp node);
