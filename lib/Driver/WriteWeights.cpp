@@ -158,6 +158,22 @@ static json::Value describe(const QueryAndKey &operands) {
                       {"group", operands.group}};
 }
 
+/// Null: [batch, heads, tokens, channels].
+static json::Value describe(const HeadDims &dims) {
+  if (dims.empty())
+    return nullptr;
+  json::Array described;
+  for (const std::vector<int64_t> &dim : dims) {
+    json::Array factors;
+    for (int64_t factor : dim)
+      factors.push_back(factor == kBatchFactor    ? json::Value("batch")
+                        : factor == kTokensFactor ? json::Value("tokens")
+                                                  : json::Value(factor));
+    described.push_back(std::move(factors));
+  }
+  return described;
+}
+
 static json::Value describe(const std::optional<RopeInfo> &rope) {
   if (!rope)
     return nullptr;
@@ -208,6 +224,10 @@ llvm::Error mlac::writeCachedGraph(const CachedGraph &graph, StringRef path) {
                                  {"operands", describe(node.operands)},
                                  {"turned", describe(node.turned)},
                                  {"value", describe(node.value)},
+                                 {"dims", json::Object{{"query", describe(node.queryDims)},
+                                                       {"key", describe(node.keyDims)},
+                                                       {"value", describe(node.valueDims)},
+                                                       {"result", describe(node.resultDims)}}},
                                  {"group", node.group},
                                  {"mask", node.mask},
                                  {"sinks", node.sinks},

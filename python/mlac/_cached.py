@@ -19,7 +19,7 @@ from ._compile import _compile, _run
 from ._errors import InvalidArgument
 from ._export import _any_weight, _dtype_of, _program_of
 from ._find_compiler import find_compiler
-from ._graph_nodes import erase_with_operands, find_node, functional, join_batch, split_batch
+from ._graph_nodes import Dims, erase_with_operands, find_node, from_heads, functional, to_heads
 from ._mask_inputs import MaskInputs
 from ._runtime import Device, Engine, Package
 from ._token_rows import TokenRows
@@ -66,16 +66,17 @@ class _Heads(NamedTuple):
     values: tuple[Any, ...]  # of the graph
     is_key_transposed: bool
     groups: tuple[int, int]  # keys and values are of every so many heads
-    heads: tuple[int, ...]  # of the first values
+    dims: tuple[Dims | None, ...]  # of the first values
 
     @classmethod
-    def of(cls, place: Mapping[str, Any], kind: Mapping[str, Any], name: str) -> _Heads:
+    def of(cls, place: Mapping[str, Any], name: str) -> _Heads:
         operands = place[name]
         tables = place["tables"] if name == "operands" else None
         groups = operands["group"], place["group"]
         return cls((operands["query"], operands["key"], place["value"], *_table_values(tables)),
                    operands["key_is_transposed"], groups,
-                   (kind["num_heads"], *(kind["num_kv_heads"] * group for group in groups)))
+                   (*(_dims_of(place, operands, part) for part in ("query", "key")),
+                    place["dims"]["value"]))
 
     def rows(self, query: torch.Tensor, key: torch.Tensor,
              value: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -90,15 +91,16 @@ class _Latents(NamedTuple):
     """Queries of heads, latents, and channels that the heads' keys share, of one attention."""
 
     values: tuple[Any, ...]  # of the graph
-    heads: tuple[int, ...]  # of the first
+    dims: tuple[Dims | None, ...]  # of the first
+    is_key_transposed = False
 
     @classmethod
-    def of(cls, place: Mapping[str, Any], kind: Mapping[str, Any], name: str) -> _Latents:
+    def of(cls, place: Mapping[str, Any], name: str) -> _Latents:
         latents = place["latents"]
         operands = latents[name]
         tables = latents["tables"] if name == "operands" else None
         return cls((operands["query"], latents["latent"], operands["key"],
-                    *_table_values(tables)), (kind["num_heads"],))
+                    *_table_values(tables)), (_dims_of(place, operands, "query"),))
 
     @staticmethod
     def rows(query: torch.Tensor, latent: torch.Tensor,
@@ -107,6 +109,12 @@ class _Latents(NamedTuple):
         tokens = query.shape[0], query.shape[2]
         return (_rows_of(query), *(rows.reshape(*tokens, rows.shape[-1]).contiguous()
                                    for rows in (latent, key)))
+
+
+def _dims_of(place: Mapping[str, Any], operands: Mapping[str, Any], part: str) -> Dims | None:
+    """Of queries or keys: those of the graph's products, which what is before rope has not."""
+    dims: Dims | None = place["dims"][part]
+    return dims if operands[part] == place["turned"][part] else None
 
 
 def _rows_of(heads: torch.Tensor) -> torch.Tensor:
@@ -151,7 +159,7 @@ class _PackagedSteps:
             self._engine.prepare(layer)
         of = _Latents.of if self._kinds[0]["latents"] else _Heads.of
         self.inputs: list[_Heads | _Latents] = [
-            of(place, self._kinds[place["kind"]], "operands") for place in self._places]
+            of(place, "operands") for place in self._places]
         self._plans = [self._engine.plan() for _ in self._kinds]
         self._checked: set[int] = set()  # layers
 
@@ -262,7 +270,7 @@ class _Operators:
                              window=kind["window"], softcap=kind["softcap"])
         info, operands = self._choose_rope(info, kind["rope"], kind["head_dim"])
         self.nodes.add(info)
-        self.inputs.append(_Heads.of(place, kind, operands))
+        self.inputs.append(_Heads.of(place, operands))
 
     def _add_latents(self, program: Any, place: Mapping[str, Any],
                      kind: Mapping[str, Any]) -> None:
@@ -277,7 +285,7 @@ class _Operators:
                              rope_dim=rope_dim, value_dim=rank, scale=kind["scale"])
         info, operands = self._choose_rope(info, latents["rope"], rope_dim)
         self.nodes.add(info)
-        self.inputs.append(_Latents.of(place, kind, operands))
+        self.inputs.append(_Latents.of(place, operands))
         nope = kind["head_dim"] - rope_dim
         up = _weight(program, place["latents"]["weight"]).unflatten(0, (kind["num_heads"], -1))
         self._weights.append((up[:, :nope], up[:, nope:]))
@@ -353,11 +361,12 @@ class CachedModel:
             inputs = self._attend.inputs[layer]
             operands = [find_node(nodes, value) for value in inputs.values]
             with module.graph.inserting_before(old):
-                for number, heads in enumerate(inputs.heads):
-                    operands[number] = split_batch(module.graph, operands[number], heads)
+                for number, dims in enumerate(inputs.dims):
+                    operands[number] = to_heads(module.graph, operands[number], dims,
+                                                inputs.is_key_transposed and number == 1)
                 new = module.graph.call_function(attention, tuple(operands))
                 new.meta = dict(old.meta)
-                new = join_batch(module.graph, new, inputs.heads[0])
+                new = from_heads(module.graph, new, place["dims"]["result"])
             nodes[place["node"]] = new  # which another attention may read as it stands
             old.replace_all_uses_with(new)
             erase_with_operands(module.graph, old)

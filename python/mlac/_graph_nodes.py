@@ -32,25 +32,65 @@ def _call_on(graph: Any, node: Any, operator_: Any, *args: Any) -> Any:
     return new
 
 
-def split_batch(graph: Any, node: Any, heads: int) -> Any:
-    """[batch, heads, ...] of a node that may be [batch * heads, ...], as torch.bmm takes it."""
+# What a plan says of a value's dimensions: the factors of each, numbers or "batch" and "tokens".
+# None: [batch, heads, tokens, channels].
+Dims = list[list[int | str]]
+
+
+def _order_of(dims: Dims, is_transposed: bool) -> list[int]:
+    """Where batch, heads, tokens and channels (or transposed) are among the factors."""
+    factors = [factor for dim in dims for factor in dim]
+    batch, tokens = factors.index("batch"), factors.index("tokens")
+    channels = sum(map(len, dims[:-2])) if is_transposed else len(factors) - 1
+    heads = [at for at in range(len(factors)) if at not in (batch, tokens, channels)]
+    last = [channels, tokens] if is_transposed else [tokens, channels]
+    return [batch, *heads, *last]
+
+
+def _change(value: Any, apply: Any, dims: Dims, is_transposed: bool) -> Any:
+    """[batch, heads, tokens, channels] of a value; `apply` calls an operator."""
     import torch
 
-    if node.meta["val"].dim() == 4:
-        return node
-    return _call_on(graph, node, torch.ops.aten.unflatten.int, 0, [-1, heads])
+    aten = torch.ops.aten
+    for dim, factors in reversed(list(enumerate(dims))):
+        if len(factors) > 1:
+            sizes = [-1 if isinstance(factor, str) else factor for factor in factors]
+            value = apply(aten.unflatten.int, value, dim, sizes)
+    order = _order_of(dims, is_transposed)
+    if order != sorted(order):
+        value = apply(aten.permute.default, value, order)
+    return value if len(order) == 4 else \
+        apply(aten.flatten.using_ints, value, 1, len(order) - 3)
 
 
-def join_batch(graph: Any, attention: Any, heads: int) -> Any:
-    """What stands for an attention whose result may have been [batch * heads, ...]: it gives
-    [batch, heads, ...]."""
+def to_heads(graph: Any, node: Any, dims: Dims | None, is_transposed: bool = False) -> Any:
+    """[batch, heads, tokens, channels], or transposed, of a node with other dimensions."""
+    def apply(operator_: Any, node: Any, *args: Any) -> Any:
+        return _call_on(graph, node, operator_, *args)
+
+    return node if dims is None else _change(node, apply, dims, is_transposed)
+
+
+def from_heads(graph: Any, attention: Any, dims: Dims | None) -> Any:
+    """What stands for an attention whose result had other dimensions than it gives."""
     import torch
 
-    joined = attention.meta["val"]
-    if joined.dim() == 4:
+    if dims is None:
         return attention
-    attention.meta["val"] = joined.unflatten(0, [-1, heads])
-    return _call_on(graph, attention, torch.ops.aten.flatten.using_ints, 0, 1)
+    aten, order = torch.ops.aten, _order_of(dims, False)
+    factors = [factor for dim in dims for factor in dim]
+    attention.meta["val"] = _change(attention.meta["val"],
+                                    lambda operator_, *args: operator_(*args), dims, False)
+    node, heads = attention, [factors[at] for at in order[1:-2]]
+    if len(heads) > 1:
+        node = _call_on(graph, node, aten.unflatten.int, 1, heads)
+    if order != sorted(order):
+        back = sorted(range(len(order)), key=order.__getitem__)
+        node = _call_on(graph, node, aten.permute.default, back)
+    for dim, each in enumerate(dims):
+        if len(each) > 1:
+            node = _call_on(graph, node, aten.flatten.using_ints, dim, dim + len(each) - 1)
+    return node
 
 
 def _name_of(node: Any) -> str:

@@ -68,9 +68,14 @@ struct GraphValue {
   int64_t result = -1;
 };
 
+/// What the dimensions of a value are made of, each from the outermost factor to the innermost: so
+/// many heads or channels, the batch or the tokens. Empty: [batch, heads, tokens, channels].
+using HeadDims = std::vector<std::vector<int64_t>>;
+inline constexpr int64_t kBatchFactor = -1, kTokensFactor = -2;
+
 /// Queries and keys of an attention.
 struct QueryAndKey {
-  GraphValue query, key;        ///< [batch, heads, tokens, channels]
+  GraphValue query, key;
   bool isKeyTransposed = false; ///< [batch, heads, channels, tokens]
   int64_t group = 1;            ///< keys are of every so many heads
 };
@@ -97,12 +102,13 @@ struct CachedNode {
   QueryAndKey operands;     ///< before rope, where the operator does it
   QueryAndKey turned;       ///< behind the graph's rope
   GraphValue value;
-  int64_t group = 1;                         ///< values are of every so many heads
-  std::string mask = {};                     ///< an input, taken as causal; empty: none
-  std::string sinks = {};                    ///< a weight of the graph; empty: none
-  std::optional<GraphTables> tables = {};    ///< of rope by token
-  std::optional<CachedLatents> latents = {}; ///< where its kind has them
-  size_t kind = 0;                           ///< its AttentionInfo, by number
+  HeadDims queryDims, keyDims, valueDims, resultDims; ///< as the graph's products have them
+  int64_t group = 1;                                  ///< values are of every so many heads
+  std::string mask = {};                              ///< an input, taken as causal; empty: none
+  std::string sinks = {};                             ///< a weight of the graph; empty: none
+  std::optional<GraphTables> tables = {};             ///< of rope by token
+  std::optional<CachedLatents> latents = {};          ///< where its kind has them
+  size_t kind = 0;                                    ///< its AttentionInfo, by number
 };
 
 struct CachedGraph {

@@ -11,6 +11,7 @@
 #include "EraseUnread.h"
 #include "FindAttention.h"
 #include "GraphCalls.h"
+#include "HeadDims.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -57,7 +58,6 @@ private:
   void addMetadata(Block &body);
   bool rotates(const RopeInfo &rope, int64_t columns) const;
   void chooseRope(FoundAttention &found) const;
-  Value splitBatch(Value heads, int64_t count, const Twine &name);
   Value toRows(Value heads, bool isTransposed, int64_t group, const Twine &name);
   SmallVector<Value> makeHeadRows(const FoundAttention &found, const CachedNode &cached,
                                   const std::string &name);
@@ -99,13 +99,11 @@ GraphValue Cacher::describe(Value value) const {
           isOneOfMany ? static_cast<int64_t>(result.getResultNumber()) : -1};
 }
 
-static int64_t getRank(Value value) { return cast<RankedTensorType>(value.getType()).getRank(); }
-
-/// Of [batch, heads, tokens, channels]; what has three dimensions is as the graph's products read
-/// it.
+/// Of [batch, heads, tokens, channels], else of what the graph's products read.
 static int64_t countKeyHeads(const FoundAttention &found) {
-  const Value &key = found.operands.key;
-  return getRank(key) == 3 ? found.keyHeads : cast<RankedTensorType>(key.getType()).getDimSize(1);
+  const AttentionOperands &operands = found.operands;
+  return operands.keyDims.empty() ? cast<RankedTensorType>(operands.key.getType()).getDimSize(1)
+                                  : found.keyHeads;
 }
 
 QueryAndKey Cacher::describeOperands(const FoundAttention &found) const {
@@ -195,6 +193,7 @@ void Cacher::chooseRope(FoundAttention &found) const {
       latents.rope.reset();
     if (latents.rope) {
       found.operands.query = latents.rope->query;
+      found.operands.queryDims = {};
       latents.key = latents.rope->key;
     }
     return;
@@ -205,6 +204,7 @@ void Cacher::chooseRope(FoundAttention &found) const {
     found.operands.query = found.rope->query;
     found.operands.key = found.rope->key;
     found.operands.isKeyTransposed = false;
+    found.operands.queryDims = found.operands.keyDims = {};
   }
 }
 
@@ -232,15 +232,6 @@ void Cacher::addMetadata(Block &body) {
   llvm::append_range(metadata, node.getResults());
 }
 
-/// [batch, heads, ...] of what may be [batch * heads, ...].
-Value Cacher::splitBatch(Value heads, int64_t count, const Twine &name) {
-  if (getRank(heads) == 4)
-    return heads;
-  int64_t rows = cast<RankedTensorType>(heads.getType()).getDimSize(0);
-  return unflatten(heads, /*dim=*/0, {ShapedType::isDynamic(rows) ? -1 : rows / count, count},
-                   name + "_split");
-}
-
 /// [batch, tokens, heads, channels], each of a group's heads once.
 Value Cacher::toRows(Value heads, bool isTransposed, int64_t group, const Twine &name) {
   if (group > 1) {
@@ -256,12 +247,14 @@ SmallVector<Value> Cacher::makeHeadRows(const FoundAttention &found, const Cache
                                         const std::string &name) {
   const AttentionOperands &from = found.operands;
   int64_t keyHeads = countKeyHeads(found);
-  auto rows = [&](Value heads, int64_t count, bool isTransposed, int64_t group, StringRef part) {
-    return toRows(splitBatch(heads, count, name + part), isTransposed, group, name + part);
+  auto rows = [&](Value value, const HeadDims &dims, bool isTransposed, int64_t group,
+                  StringRef part) {
+    Value heads = toHeads(*this, value, dims, isTransposed, name + part);
+    return toRows(heads, isTransposed, group, name + part);
   };
-  return {rows(from.query, found.info.heads, /*isTransposed=*/false, /*group=*/1, "_query"),
-          rows(from.key, keyHeads, from.isKeyTransposed, keyHeads / found.info.kvHeads, "_key"),
-          rows(from.value, found.keyHeads, /*isTransposed=*/false, cached.group, "_value")};
+  return {rows(from.query, from.queryDims, /*isTransposed=*/false, /*group=*/1, "_query"),
+          rows(from.key, from.keyDims, from.isKeyTransposed, keyHeads / found.info.kvHeads, "_key"),
+          rows(from.value, from.valueDims, /*isTransposed=*/false, cached.group, "_value")};
 }
 
 /// [heads, keys or values, latent] of the weight that projects latents up.
@@ -277,7 +270,8 @@ Value Cacher::sliceWeight(const FoundAttention &found, bool isOfValues, const st
 /// the latent and of the channels that heads share.
 SmallVector<Value> Cacher::makeLatentRows(const FoundAttention &found, const std::string &name) {
   const LatentInfo &info = found.latents->info;
-  Value query = splitBatch(found.operands.query, found.info.heads, name + "_query");
+  Value query = toHeads(*this, found.operands.query, found.operands.queryDims,
+                        /*isTransposed=*/false, name + "_query");
   SmallVector<Value> rows;
   auto add = [&](Value heads, const Twine &part) {
     rows.push_back(toRows(heads, /*isTransposed=*/false, /*group=*/1, name + part));
@@ -441,7 +435,11 @@ CachedNode Cacher::replace(FoundAttention &found, size_t index) {
                     .module = found.node.getModulePath().value_or("").str(),
                     .operands = {},
                     .turned = describeOperands(found),
-                    .value = describe(found.operands.value)};
+                    .value = describe(found.operands.value),
+                    .queryDims = found.operands.queryDims,
+                    .keyDims = found.operands.keyDims,
+                    .valueDims = found.operands.valueDims,
+                    .resultDims = found.resultDims};
   if (found.latents) {
     found.info.latents = found.latents->info;
     cached.latents = describeLatents(found);
@@ -464,8 +462,7 @@ CachedNode Cacher::replace(FoundAttention &found, size_t index) {
                                 ? makeHeadRows(found, cached, name)
                                 : makeLatentRows(found, name);
   Value made = callAttention(found, rows, index, name);
-  if (getRank(result) == 3)
-    made = flattenBatch(made, result.getType(), name + "_joined");
+  made = fromHeads(*this, made, found.resultDims, name);
   result.replaceAllUsesWith(made);
   replaced[result] = made;
   names[made] = cached.node;

@@ -137,8 +137,9 @@ StringRef Call::findUnasked() {
 }
 
 Results Call::evaluateKnown(StringRef name, bool &isKnown) {
-  for (auto part : {&Call::evaluateShape, &Call::evaluateMemory, &Call::evaluateMask,
-                    &Call::evaluatePacked, &Call::evaluateMath, &Call::evaluateProduct}) {
+  for (auto part :
+       {&Call::evaluateShape, &Call::evaluateMemory, &Call::evaluateWeights, &Call::evaluateMask,
+        &Call::evaluatePacked, &Call::evaluateMath, &Call::evaluateProduct}) {
     Results results = (this->*part)(name, isKnown);
     if (isKnown)
       return results;

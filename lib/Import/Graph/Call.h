@@ -124,7 +124,7 @@ private:
   Results mean();
   Results rmsNorm();
   Results where();
-  Results anyKey();
+  Results anyKey(bool isAll);
   std::vector<Expr> normalise(llvm::ArrayRef<Expr> row, Expr epsilon);
 
   // CallMasks.cpp: which keys a query sees, and scores beside theirs.
@@ -136,9 +136,15 @@ private:
   bool fillFresh(Cell &self, const Tensor &mask);
   std::optional<Expr> choose(Expr condition, Expr yes, Expr no);
   Results largestScore(bool hasIndices);
-  std::optional<Expr> makeMask(Expr condition);
+  std::optional<Expr> makeMask(Expr condition, double depth = kMasked);
   Results appendSink(const Tensor &scores, const Tensor &sink);
   Results dropSink(const Tensor &self, int64_t dim);
+
+  // CallWeights.cpp: a softmax by its parts, and what is done to weights.
+  Results evaluateWeights(llvm::StringRef name, bool &isKnown);
+  Results overKeys(llvm::function_ref<Expr(Expr)> compute);
+  Results clampBelow();
+  Results replaceNaN();
 
   // CallPacked.cpp: which tokens of a row are of one sequence.
   Results evaluatePacked(llvm::StringRef name, bool &isKnown);
@@ -161,6 +167,7 @@ private:
   Results addScores();
   Results multiply(const Tensor &left, const Tensor &right);
   std::optional<Tensor> score(const Tensor &query, const Tensor &key);
+  bool areWeights(Expr x);
   std::optional<Tensor> weigh(const Tensor &weights, const Tensor &value);
   std::optional<Tensor> outer(const Tensor &left, const Tensor &right);
   Results softmax();

@@ -190,8 +190,8 @@ Results Call::keepTriangle(bool isLower) {
   Results result = unary([&](Expr x) {
     std::optional<double> number = expressions.getConstant(x);
     std::optional<Expr> kept;
-    if (number && *number <= kMasked)
-      kept = expressions.mask(expressions.invert(inside));
+    if (number && *number <= kVanishing)
+      kept = expressions.mask(expressions.invert(inside), *number);
     else
       kept = expressions.both(x, inside);
     isKnown &= kept.has_value();
@@ -204,21 +204,36 @@ Results Call::keepTriangle(bool isLower) {
 // Masks
 //===----------------------------------------------------------------------===//
 
-std::optional<Expr> Call::makeMask(Expr condition) {
-  return expressions.getBand(condition) ? std::optional(expressions.mask(condition)) : std::nullopt;
+std::optional<Expr> Call::makeMask(Expr condition, double depth) {
+  return expressions.getBand(condition) ? std::optional(expressions.mask(condition, depth))
+                                        : std::nullopt;
 }
 
-/// `yes` where the condition holds, else `no`, one of which is -inf.
+/// `yes` where the condition holds, else `no`, one of which is -inf, or 0 of weights.
 std::optional<Expr> Call::choose(Expr condition, Expr yes, Expr no) {
+  std::optional<KeyBand> band = expressions.getBand(condition);
+  if (band && band->least == kOpenBelow && band->most == kOpenAbove)
+    return band->isOutside ? no : yes;
+  if (expressions.getConstant(yes) == 0.0 || expressions.getConstant(no) == 0.0) {
+    bool isOfSeen = expressions.getConstant(no) == 0.0;
+    Expr weights = isOfSeen ? yes : no;
+    Expr seen = isOfSeen ? condition : expressions.invert(condition);
+    if (std::optional<Expr> kept = band ? expressions.weighSeen(weights, seen) : std::nullopt)
+      return kept;
+    if (expressions[weights].kind == SourceKind::Softmax)
+      fail("it takes weights of keys away behind a softmax that counted them: those that are left "
+           "no longer sum to 1");
+  }
   auto isMasked = [&](Expr x) {
     std::optional<double> number = expressions.getConstant(x);
-    return number && *number <= kMasked;
+    return number && *number <= kVanishing;
   };
   if (isMasked(yes)) {
     std::swap(yes, no);
     condition = expressions.invert(condition);
   }
-  std::optional<Expr> mask = makeMask(condition);
+  std::optional<double> depth = expressions.getConstant(no);
+  std::optional<Expr> mask = depth ? makeMask(condition, *depth) : std::nullopt;
   if (!mask || !isMasked(no) || isMasked(yes))
     return std::nullopt;
   return expressions.add(yes, *mask);

@@ -32,6 +32,11 @@ Results Call::combine(const Tensor &first, const Tensor &second,
   fitKeys(first, right);
   fitKeys(second, left);
   auto dims = broadcastDims(left.dims, right.dims);
+  auto isOpaque = [&](const Tensor &each) {
+    return each.size() > 0 && expressions[each[0]].kind == SourceKind::Opaque;
+  };
+  if (!dims && (isOpaque(left) || isOpaque(right))) // whose dimensions are a guess
+    return fail("what it computes with is not followed");
   if (!dims || !isSmall(*dims))
     return fail("the dimensions of its operands do not fit each other");
   if (!makeKeys(left, right, *dims))
@@ -176,17 +181,21 @@ Results Call::where() {
   return give(*other);
 }
 
-Results Call::anyKey() {
-  Tensor *self = tensor("self");
-  auto dim = self ? dimension("dim", self->dims.size()) : std::nullopt;
-  if (!dim || !isAxis(self->dims[*dim], Axis::Keys))
-    return std::nullopt;
-  Results result = unary([&](Expr x) { return expressions.apply(Function::AnyKey, x); });
-  Dims &dims = result->front().tensor->dims;
-  dims[*dim] = {};
-  if (!flag("keepdim", false))
-    dims.erase(dims.begin() + *dim);
-  return result;
+/// Whether any key, or all, are so. A query is a key of its own: what is so of the token itself is
+/// so of any, and what is not, is not of all.
+Results Call::anyKey(bool isAll) {
+  bool isKnown = true;
+  Results result = overKeys([&](Expr x) {
+    std::optional<KeyBand> band = expressions.getBand(x);
+    if (!band) {
+      isKnown &= !isAll;
+      return expressions.apply(Function::AnyKey, x);
+    }
+    bool isOfItself = (band->least <= 0 && band->most >= 0) != band->isOutside;
+    isKnown &= isOfItself != isAll;
+    return expressions.band({.isOutside = isAll});
+  });
+  return isKnown ? result : fail("whether it is so of the keys depends on how many there are");
 }
 
 Results Call::evaluateMath(StringRef name, bool &isKnown) {
@@ -217,8 +226,8 @@ Results Call::evaluateMath(StringRef name, bool &isKnown) {
     return rmsNorm();
   if (name == "where")
     return where();
-  if (name == "any")
-    return anyKey();
+  if (name == "any" || name == "all")
+    return anyKey(name == "all");
   if (name == "eq" && number("other") == -std::numeric_limits<double>::infinity())
     return unary([&](Expr x) { return expressions.apply(Function::IsMinusInfinity, x); });
   auto function = llvm::StringSwitch<std::optional<Function>>(name)

@@ -112,37 +112,86 @@ static std::optional<std::pair<Tensor, Tensor>> alignOuter(const Tensor &left,
   return std::pair(broadcast(left, toLeft), broadcast(right, toRight));
 }
 
+/// What is not followed in a number, but for rows of queries and keys.
+static const Source *findOpaqueOperand(const Expressions &expressions, Expr x) {
+  const Source &source = expressions[x];
+  if (source.kind == SourceKind::Opaque)
+    return source.cause ? source.cause : &source;
+  for (Expr operand : source.operands)
+    if (const Source *found = findOpaqueOperand(expressions, operand))
+      return found;
+  return nullptr;
+}
+
+/// A number beside exponentials' sum, of which a product has the reciprocal.
+static std::optional<double> findAddedToSum(const Expressions &expressions, Expr product) {
+  for (Expr factor : expressions[product].operands) {
+    if (!expressions.isFunction(factor, Function::Reciprocal))
+      continue;
+    const Source &sum = expressions[expressions[factor].operands[0]];
+    if (sum.kind != SourceKind::Sum)
+      continue;
+    for (size_t i = 0; i < 2; ++i)
+      if (expressions.isFunction(sum.operands[1 - i], Function::SumKeys))
+        return expressions.getConstant(sum.operands[i]);
+  }
+  return std::nullopt;
+}
+
 static Dim toKeys(Dim tokens) {
   tokens.front().axis = Axis::Keys;
   return tokens;
 }
 
-/// [..., tokens, channels] times [..., channels, tokens], a dot for every pair of outer channels. A
-/// key's channels lie side by side in either order, since tokens are not written out.
+/// Rows of tokens, maybe of several heads that share a matrix on the right.
+static bool areRows(const Dim &dim) {
+  bool isKnown = llvm::all_of(dim, [](const Factor &factor) {
+    return factor.axis == Axis::Tokens || factor.axis == Axis::Channels;
+  });
+  return isKnown &&
+         llvm::count_if(dim, [](const Factor &factor) { return factor.axis == Axis::Tokens; }) == 1;
+}
+
+/// [..., tokens, channels] times [..., channels, tokens], a dot for every row of the left. A key's
+/// channels lie side by side in either order, since tokens are not written out.
 std::optional<Tensor> Call::score(const Tensor &query, const Tensor &key) {
   size_t width = countChannels(query.dims.back());
-  size_t count = query.size() / width;
+  size_t count = query.size() / width, shared = count / (key.size() / width);
   std::vector<Expr> left = query.values(), right = key.values(), result;
   for (size_t i = 0; i < count; ++i)
     result.push_back(expressions.dot(ArrayRef(left).slice(i * width, width),
-                                     ArrayRef(right).slice(i * width, width)));
+                                     ArrayRef(right).slice(i / shared * width, width)));
   Dims dims = query.dims;
   dims.back() = toKeys(key.dims.back());
   return makeTensor(std::move(dims), std::move(result));
 }
 
+/// Of a softmax, or exponentials whose sum may divide what they weigh.
+bool Call::areWeights(Expr x) {
+  if (expressions[x].kind == SourceKind::Softmax || expressions.isFunction(x, Function::Exp))
+    return true;
+  std::string why = "it sums over keys with weights that are no softmax";
+  if (std::optional<double> added = findAddedToSum(expressions, x))
+    why += ": " + printNumber(*added) +
+           " is added to the sum that divides them, so that theirs is not 1 (less than " +
+           printNumber(kRoundedAway) + ", behind each row's largest score, is nothing in f32)";
+  if (const Source *opaque = findOpaqueOperand(expressions, x))
+    why += ": " + Evaluator::describe(opaque->node) + ": " + opaque->reason.str();
+  fail(why);
+  return false;
+}
+
 /// [..., tokens, keys] times [..., tokens, channels].
 std::optional<Tensor> Call::weigh(const Tensor &weights, const Tensor &value) {
   size_t width = countChannels(value.dims.back());
+  size_t shared = weights.size() / (value.size() / width);
   std::vector<Expr> result;
-  result.reserve(value.size());
-  for (size_t i = 0; i < value.size(); ++i) {
-    Expr weight = weights[i / width];
-    if (expressions[weight].kind != SourceKind::Softmax) {
-      fail("it sums over keys with weights that are no softmax");
+  result.reserve(weights.size() * width);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (!areWeights(weights[i]))
       return std::nullopt;
-    }
-    result.push_back(expressions.attend(weight, value[i]));
+    for (size_t channel = 0; channel < width; ++channel)
+      result.push_back(expressions.attend(weights[i], value[i / shared * width + channel]));
   }
   Dims dims = weights.dims;
   dims.back() = value.dims.back();
@@ -174,10 +223,9 @@ Results Call::multiply(const Tensor &left, const Tensor &right) {
   size_t rank = a.dims.size();
   const Dim &aRows = a.dims[rank - 2], &aInner = a.dims[rank - 1], &bInner = b.dims[rank - 2],
             &bColumns = b.dims[rank - 1];
-  if (isAxis(aRows, Axis::Tokens) && isChannels(aInner) && aInner == bInner &&
-      isAxis(bColumns, Axis::Tokens))
+  if (areRows(aRows) && isChannels(aInner) && aInner == bInner && isAxis(bColumns, Axis::Tokens))
     return give(score(a, b), kWhy);
-  if (isAxis(aRows, Axis::Tokens) && isAxis(aInner, Axis::Keys) && isAxis(bInner, Axis::Tokens) &&
+  if (areRows(aRows) && isAxis(aInner, Axis::Keys) && isAxis(bInner, Axis::Tokens) &&
       isChannels(bColumns))
     return give(weigh(a, b), kWhy);
   if (getSize(aInner).isOne() && getSize(bInner).isOne())
@@ -242,29 +290,16 @@ std::optional<Tensor> Call::addMask(const Tensor &scores) {
   return masked ? masked->front().tensor : std::nullopt;
 }
 
-/// A tensor [..., heads, tokens, channels] with each of its heads `times` times.
-static std::optional<Tensor> repeatEach(const Tensor &tensor, size_t dim, int64_t times) {
-  Dims dims = tensor.dims;
-  dims.insert(dims.begin() + dim + 1, Dim());
-  Dims wide = dims;
-  wide[dim + 1] = makeChannels(times);
-  if (!isSmall(wide))
-    return std::nullopt;
-  Tensor repeated = copyTensor(broadcast(withDims(tensor, dims), wide));
-  wide.erase(wide.begin() + dim + 1);
-  wide[dim] = makeChannels(times * countChannels(tensor.dims[dim]));
-  return withDims(repeated, std::move(wide));
-}
-
-/// repeat_interleave, of heads for groups of queries.
+/// repeat_interleave, of heads for groups of queries, or of a mask's rows for heads beside them.
 Results Call::repeatHeads() {
   ignore({"output_size"});
   Tensor *self = tensor("self");
   auto dim = self ? dimension("dim", self->dims.size()) : std::nullopt;
   auto times = integer("repeats");
-  if (!dim || !times || *times < 1 || !isChannels(self->dims[*dim]))
+  if (!dim || !times || *times < 1)
     return std::nullopt;
-  return give(repeatEach(*self, *dim, *times), "it makes more than 2^22 numbers of a token");
+  return give(repeatDim(*self, *dim, *times, /*isWhole=*/false),
+              "it makes more than 2^22 numbers of a token");
 }
 
 /// scaled_dot_product_attention: what the eager form computes.
@@ -280,8 +315,9 @@ Results Call::attention() {
                       isChannels(query->dims[rank - 3]) && isChannels((*tensor)->dims[rank - 3]);
       int64_t heads = hasHeads ? countChannels(query->dims[rank - 3]) : 0;
       int64_t groups = hasHeads ? countChannels((*tensor)->dims[rank - 3]) : 1;
-      *own = hasHeads && heads % groups == 0 ? repeatEach(**tensor, rank - 3, heads / groups)
-                                             : std::nullopt;
+      *own = hasHeads && heads % groups == 0
+                 ? repeatDim(**tensor, rank - 3, heads / groups, /*isWhole=*/false)
+                 : std::nullopt;
       if (!*own)
         return fail("its heads are no groups of those of keys and values");
       *tensor = &**own;

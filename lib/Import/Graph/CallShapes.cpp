@@ -135,7 +135,7 @@ static void addRepeated(Dims &dims, const Size &size, size_t rank) {
     dims.push_back(makeChannels(size.fixed));
 }
 
-/// As expand, where no dimension has other numbers to say again.
+/// As expand, where a dimension has no other numbers to say again.
 Results Call::repeat() {
   Tensor *self = tensor("self");
   auto times = sizes("repeats");
@@ -143,10 +143,20 @@ Results Call::repeat() {
     return std::nullopt;
   Dims dims;
   size_t lead = times->size() - self->dims.size();
+  Tensor whole = *self;
   for (auto [index, count] : llvm::enumerate(*times)) {
-    Dim dim = index < lead ? Dim() : self->dims[index - lead];
-    if (!count.isOne() && !getSize(dim).isOne())
-      return fail("it repeats a dimension that is not of size 1");
+    if (index >= lead && !count.isOne() && !getSize(whole.dims[index - lead]).isOne()) {
+      const Dim &rows = whole.dims[index - lead]; // one for each token, or written out
+      if (count.openBatch || count.openTokens || count.fixed < 1 ||
+          (!isAxis(rows, Axis::Tokens) && !isChannels(rows)))
+        return fail("it repeats a dimension that is not of size 1");
+      auto tiled = repeatDim(whole, index - lead, count.fixed, /*isWhole=*/true);
+      if (!tiled)
+        return fail("it makes more than 2^22 numbers of a token");
+      whole = std::move(*tiled);
+      count = {};
+    }
+    Dim dim = index < lead ? Dim() : whole.dims[index - lead];
     if (count.isOne())
       dims.push_back(dim);
     else
@@ -154,7 +164,7 @@ Results Call::repeat() {
   }
   if (!isSmall(dims))
     return fail("it makes more than 2^22 numbers of a token");
-  return give(broadcast(*self, dims));
+  return give(broadcast(whole, dims));
 }
 
 Results Call::expand() {

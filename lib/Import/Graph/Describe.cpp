@@ -12,6 +12,8 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
+#include <cmath>
+
 using namespace mlac::graph;
 using llvm::ArrayRef;
 
@@ -52,6 +54,8 @@ std::string mlac::graph::describe(const Expressions &expressions, Expr expr) {
   case SourceKind::Sum:
     return "a sum";
   case SourceKind::Product:
+    if (std::isinf(source.number))
+      return "a product with an infinite number, which is not a number where the other is 0";
     return "a product";
   case SourceKind::Apply:
     return "a function of a number";

@@ -10,6 +10,8 @@
 
 #include "Call.h"
 
+#include <cstdio>
+
 using namespace mlac::graph;
 using namespace mlir;
 using mlir::graph::NodeOp;
@@ -19,6 +21,12 @@ Evaluator::Evaluator(func::FuncOp function, Expressions &expressions)
 
 /// About twice what the attention of 61 layers with 128 heads makes; 3 GB.
 static constexpr size_t kMaxNumbers = size_t(1) << 28;
+
+std::string mlac::graph::printNumber(double number) {
+  char digits[32];
+  int length = std::snprintf(digits, sizeof(digits), "%g", number);
+  return {digits, digits + length};
+}
 
 std::string Evaluator::describe(Operation *op) {
   auto node = cast<NodeOp>(op);
@@ -193,6 +201,7 @@ void Evaluator::evaluate(NodeOp node) {
     name = name.rsplit('.').first;
   else if (name == kCanonicalAttention)
     name = name.split('.').second.split('.').first;
+  expressions.setMaker(node);
   Call call(*this, node);
   Results results = call.evaluate(name);
   if (!results)

@@ -54,6 +54,9 @@ struct Cell {
   Cell(Tensor tensor) : tensor(std::move(tensor)) {}
 };
 
+/// As C prints it shortest: -10000, 1e-06.
+std::string printNumber(double number);
+
 class Evaluator {
 public:
   Evaluator(mlir::func::FuncOp function, Expressions &expressions);

@@ -53,6 +53,7 @@ uint32_t Expressions::intern(Source source) {
   auto *made = new (memory.Allocate<Source>()) Source(source);
   made->operands = keep(memory, source.operands);
   made->id = sources.size();
+  made->maker = maker;
   known.InsertNode(made, place);
   sources.push_back(made);
   return made->id;
@@ -123,12 +124,25 @@ Expr Expressions::add(Expr x, Expr y) {
     return *band;
   if (getMaskBand(x) && getMaskBand(y))
     if (std::optional<Expr> seen = both((*this)[x].operands[0], (*this)[y].operands[0]))
-      return mask(*seen);
-  for (auto [sum, other] : {std::pair(x, y), std::pair(y, x)})
+      return maskBoth(*seen, x, y);
+  for (auto [sum, other] : {std::pair(x, y), std::pair(y, x)}) {
     if (std::optional<Expr> masked = addMask(sum, other))
       return *masked;
+    std::optional<double> number = getConstant(other);
+    if (number && *number > 0 && *number < kRoundedAway && isSumAboveOne(sum))
+      return sum;
+  }
   Expr terms[] = {std::min(x, y), std::max(x, y)};
   return internExpr(SourceKind::Sum, terms);
+}
+
+/// Keys that one of two masks hides are hidden as little as they are by the lesser one.
+Expr Expressions::maskBoth(Expr seen, Expr first, Expr second) {
+  double least = kMasked;
+  for (Expr each : {first, second})
+    if (double depth = (*this)[each].number; depth < 0)
+      least = std::max(least, depth);
+  return mask(seen, least);
 }
 
 /// A mask of scores that have one already is one of both, and scores need not be multiplied by 0
@@ -150,10 +164,12 @@ std::optional<Expr> Expressions::addMask(Expr scores, Expr other) {
     return std::nullopt;
   for (size_t i = 0; i < source.operands.size(); ++i) {
     Expr mask = source.operands[i];
+    if (isLargest(mask)) // of all keys
+      return add(add(source.operands[1 - i], other), mask);
     if (!getMaskBand(mask))
       continue;
     if (std::optional<Expr> seen = both((*this)[mask].operands[0], band))
-      return add(source.operands[1 - i], this->mask(*seen));
+      return add(source.operands[1 - i], maskBoth(*seen, mask, other));
   }
   return std::nullopt;
 }
@@ -173,6 +189,10 @@ Expr Expressions::multiply(Expr x, Expr y) {
   if (getBand(x) && getBand(y)) // of ones and zeros
     if (std::optional<Expr> seen = both(x, y))
       return *seen;
+  for (auto [weights, band] : {std::pair(x, y), std::pair(y, x)})
+    if (getBand(band))
+      if (std::optional<Expr> seen = weighSeen(weights, band))
+        return *seen;
   double factor = 1;
   llvm::SmallVector<Expr, 4> factors;
   for (Expr each : {x, y}) {
@@ -184,12 +204,14 @@ Expr Expressions::multiply(Expr x, Expr y) {
     else if (source.kind != SourceKind::Constant)
       factors.push_back(each);
   }
+  divideBySums(factors);
   if (factors.empty())
     return constant(factor);
   if (factors.size() == 1 && factor == 1)
     return factors.front();
-  if (factors.size() == 1 && factor <= kMasked && std::isfinite(factor) && getBand(factors.front()))
-    return mask(invert(factors.front()));
+  if (factors.size() == 1 && factor <= kVanishing && std::isfinite(factor) &&
+      getBand(factors.front()))
+    return mask(invert(factors.front()), factor);
   llvm::sort(factors);
   return internExpr(SourceKind::Product, factors, factor);
 }
@@ -212,6 +234,13 @@ Expr Expressions::apply(Function function, Expr x) {
     return source.operands.front();
   if (function == Function::Not && source.kind == SourceKind::Band)
     return invert(x);
+  if (function == Function::Exp && source.kind == SourceKind::Sum)
+    for (size_t i = 0; i < source.operands.size(); ++i) {
+      auto [factor, log] = splitFactor(source.operands[i]);
+      Expr scores = source.operands[1 - i];
+      if (factor == -1 && log == apply(Function::Log, sumExp(scores)))
+        return softmax(scores);
+    }
   Source result{.kind = SourceKind::Apply, .a = static_cast<uint32_t>(function)};
   result.operands = x;
   return {intern(result), 0};
@@ -238,12 +267,79 @@ Expr Expressions::dot(llvm::ArrayRef<Expr> query, llvm::ArrayRef<Expr> key) {
 
 /// What all scores of a row have in common does not matter: their largest, which is taken off them.
 Expr Expressions::softmax(Expr score) {
-  const Source &sum = (*this)[score];
+  auto [factor, common] = splitFactor(score);
+  const Source &sum = (*this)[common];
   if (sum.kind == SourceKind::Sum)
     for (size_t i = 0; i < sum.operands.size(); ++i)
-      if ((*this)[splitFactor(sum.operands[i]).second].kind == SourceKind::Largest)
-        return softmax(sum.operands[1 - i]);
+      if (isLargest(sum.operands[i]))
+        return softmax(scale(factor, sum.operands[1 - i]));
   return internExpr(SourceKind::Softmax, score);
+}
+
+bool Expressions::isFunction(Expr x, Function function) const {
+  const Source &source = (*this)[x];
+  return source.kind == SourceKind::Apply && source.a == static_cast<uint32_t>(function);
+}
+
+/// The largest of a row, times a number.
+bool Expressions::isLargest(Expr x) {
+  return (*this)[splitFactor(x).second].kind == SourceKind::Largest;
+}
+
+bool Expressions::isSumAboveOne(Expr x) {
+  if (!isFunction(x, Function::SumKeys) || !isFunction((*this)[x].operands[0], Function::Exp))
+    return false;
+  const Source &scores = (*this)[(*this)[(*this)[x].operands[0]].operands[0]];
+  if (scores.kind != SourceKind::Sum)
+    return false;
+  for (size_t i = 0; i < scores.operands.size(); ++i)
+    if (scores.operands[i] == negate(largest(scores.operands[1 - i])))
+      return true;
+  return false;
+}
+
+/// Exponentials over their sum are a softmax, also where what they weigh is summed up before.
+void Expressions::divideBySums(llvm::SmallVectorImpl<Expr> &factors) {
+  for (Expr &divisor : factors) {
+    if (!isFunction(divisor, Function::Reciprocal))
+      continue;
+    Expr sum = (*this)[divisor].operands[0];
+    if (!isFunction(sum, Function::SumKeys))
+      continue;
+    Expr exponential = (*this)[sum].operands[0];
+    if (!isFunction(exponential, Function::Exp))
+      continue;
+    Expr weights = softmax((*this)[exponential].operands[0]);
+    for (Expr &factor : factors) {
+      const Source &source = (*this)[factor];
+      bool isWeighed = source.kind == SourceKind::Attend && source.operands[0] == exponential;
+      if (factor != exponential && !isWeighed)
+        continue;
+      factor = isWeighed ? attend(weights, source.operands[1]) : weights;
+      factors.erase(&divisor);
+      return;
+    }
+  }
+}
+
+/// Whether scores have a mask that hides all keys outside of the band.
+bool Expressions::isHidden(Expr scores, Expr band) {
+  const Source &source = (*this)[splitFactor(scores).second];
+  if (source.kind == SourceKind::Beside)
+    return isHidden(source.operands[0], band);
+  if (std::optional<KeyBand> seen = getMaskBand(scores))
+    return both(source.operands[0], band) == source.operands[0];
+  return source.kind == SourceKind::Sum &&
+         llvm::any_of(source.operands, [&](Expr term) { return isHidden(term, band); });
+}
+
+std::optional<Expr> Expressions::weighSeen(Expr weights, Expr band) {
+  const Source &source = (*this)[weights];
+  if (isFunction(weights, Function::Exp))
+    return apply(Function::Exp, add(source.operands[0], mask(band)));
+  if (source.kind == SourceKind::Softmax && isHidden(source.operands[0], band))
+    return weights;
+  return std::nullopt;
 }
 
 Expr Expressions::beside(Expr score, Expr sink) {

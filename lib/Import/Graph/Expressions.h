@@ -54,13 +54,18 @@ enum class SourceKind : uint8_t {
   Position,    ///< of the token: 0, 1, 2, ...
   KeyPosition, ///< of the key
   Band,        ///< whether (c: not) the key is a to b tokens before the query
-  Mask,        ///< 0 where the operand is true, else -inf
+  Mask,        ///< 0 where the operand is true, else `number`; 0: -inf, or as good as that
   Largest,     ///< over the keys of the operand
   Beside,      ///< the first operand for each key, and once more, behind them, the second
 };
 
 /// The smallest number of f16, and all below it: exp of it is 0 beside any score, as that of -inf.
 inline constexpr double kMasked = -65504;
+/// exp of it, and of all below, is 0 in f32: such a number may hide a key, if scores are small.
+inline constexpr double kVanishing = -104;
+
+/// Less than half of what f32 knows of 1 and above: there it is added to no effect.
+inline constexpr double kRoundedAway = 0x1p-24;
 
 /// Ends of a band that it does not have.
 inline constexpr int32_t kOpenBelow = INT32_MIN, kOpenAbove = INT32_MAX;
@@ -83,6 +88,9 @@ enum class Function : uint8_t {
   Not,
   AnyKey,
   FirstToken, ///< what the first token has there
+  Exp,
+  Log,
+  SumKeys, ///< over the keys
 };
 
 struct Source : llvm::FoldingSetNode {
@@ -94,7 +102,8 @@ struct Source : llvm::FoldingSetNode {
   /// Why the node is not understood: its own reason, or numbers that it takes.
   llvm::StringRef reason = {};
   const Source *cause = nullptr;
-  uint32_t id = 0; ///< of the source among all
+  mlir::Operation *maker = nullptr; ///< the node at which it was first made
+  uint32_t id = 0;                  ///< of the source among all
 
   void Profile(llvm::FoldingSetNodeID &id) const;
 };
@@ -106,6 +115,8 @@ public:
   const Source &operator[](Expr expr) const { return *sources[expr.source]; }
   llvm::ArrayRef<Expr> vector(VectorId id) const { return vectors[id]->values; }
   size_t size() const { return sources.size(); }
+  /// What is made from now on, a node makes.
+  void setMaker(mlir::Operation *node) { maker = node; }
 
   Expr undefined() const { return {}; }
   Expr argument(uint32_t number, uint32_t channel) {
@@ -126,18 +137,29 @@ public:
   Expr mean(VectorId vector) { return {intern({.kind = SourceKind::Mean, .a = vector}), 0}; }
   Expr dot(llvm::ArrayRef<Expr> query, llvm::ArrayRef<Expr> key);
   Expr softmax(Expr score);
+  /// Weights of keys, or their exponentials, without those that are not seen; none where others,
+  /// which a softmax has seen, would be missing from a sum of 1.
+  std::optional<Expr> weighSeen(Expr weights, Expr band);
+  /// Whether it is the exponentials' sum over keys of which the largest is 1.
+  bool isSumAboveOne(Expr x);
+  /// Over the keys, of the scores' exponentials.
+  Expr sumExp(Expr score) { return apply(Function::SumKeys, apply(Function::Exp, score)); }
   Expr attend(Expr weights, Expr value);
   Expr complex(Expr real, Expr imaginary);
   Expr position() { return {intern({.kind = SourceKind::Position}), 0}; }
   Expr keyPosition() { return {intern({.kind = SourceKind::KeyPosition}), 0}; }
   Expr band(KeyBand band);
-  Expr mask(Expr condition) { return internExpr(SourceKind::Mask, condition); }
+  /// `depth` is added to keys that are not seen.
+  Expr mask(Expr condition, double depth = kMasked) {
+    return internExpr(SourceKind::Mask, condition, depth <= kMasked ? 0 : depth);
+  }
   Expr causal() { return mask(band({.least = 0})); }
   Expr largest(Expr score) { return internExpr(SourceKind::Largest, score); }
   Expr beside(Expr score, Expr sink);
 
   VectorId internVector(llvm::ArrayRef<Expr> values);
 
+  bool isFunction(Expr x, Function function) const;
   std::optional<double> getConstant(Expr x) const;
   std::optional<KeyBand> getBand(Expr x) const;
   /// Of a mask.
@@ -156,6 +178,9 @@ private:
   };
 
   std::optional<Expr> addMask(Expr scores, Expr other);
+  void divideBySums(llvm::SmallVectorImpl<Expr> &factors);
+  bool isLargest(Expr x);
+  bool isHidden(Expr scores, Expr band);
   std::optional<Expr> subtractBand(std::optional<double> one, Expr term);
   uint32_t intern(Source source);
   Expr internExpr(SourceKind kind, llvm::ArrayRef<Expr> operands, double number = 0) {
@@ -164,6 +189,9 @@ private:
     return {intern(source), 0};
   }
 
+  Expr maskBoth(Expr seen, Expr first, Expr second);
+
+  mlir::Operation *maker = nullptr;
   llvm::BumpPtrAllocator memory;
   llvm::FoldingSet<Source> known;
   llvm::FoldingSet<Vector> knownVectors;

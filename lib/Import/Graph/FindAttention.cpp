@@ -9,6 +9,7 @@
 #include "FindAttention.h"
 
 #include "GraphCalls.h"
+#include "HeadDims.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -29,8 +30,10 @@ static Value getOperand(NodeOp node, StringRef name) {
 
 bool AttentionFinder::attends(Value value) {
   const Cell &cell = evaluator[value];
-  return cell.tensor && cell.tensor->size() > 0 &&
-         expressions[(*cell.tensor)[0]].kind == SourceKind::Attend;
+  if (!cell.tensor || cell.tensor->size() == 0)
+    return false;
+  const Source &sum = expressions[(*cell.tensor)[0]];
+  return sum.kind == SourceKind::Attend && expressions[sum.operands[0]].kind == SourceKind::Softmax;
 }
 
 /// Whether its sums over keys are those of an operand, which may be another attention's: then it
@@ -52,11 +55,23 @@ static std::pair<Value, Value> getFactors(NodeOp node) {
   return {getOperand(node, "self"), right ? right : getOperand(node, "mat2")};
 }
 
+/// The product that sums over keys: what exponentials weigh may be divided by their sum behind it.
+NodeOp AttentionFinder::findProduct(NodeOp node) {
+  for (Value operand : node.getOperands()) {
+    const Cell &cell = evaluator[operand];
+    auto maker = operand.getDefiningOp<NodeOp>();
+    if (maker && cell.tensor && cell.tensor->size() > 0 &&
+        expressions[(*cell.tensor)[0]].kind == SourceKind::Attend && !attends(operand))
+      return findProduct(maker);
+  }
+  return node;
+}
+
 /// From the weights of a second product back to the first.
 std::optional<AttentionOperands> AttentionFinder::findOperands(NodeOp node) {
   if (Value query = getOperand(node, "query"))
     return AttentionOperands{query, getOperand(node, "key"), getOperand(node, "value")};
-  auto [weights, value] = getFactors(node);
+  auto [weights, value] = getFactors(findProduct(node));
   while (weights && value) {
     auto maker = weights.getDefiningOp<NodeOp>();
     if (!maker || maker->getNumOperands() == 0)
@@ -107,36 +122,27 @@ llvm::Error AttentionFinder::matchSinks(const std::vector<Scores> &heads, FoundA
   return llvm::Error::success();
 }
 
-/// The heads of [batch, heads, tokens, channels], or of [batch * heads, tokens, channels] as bmm
-/// has them; none: it is neither.
-static std::optional<int64_t> countHeads(const Tensor &tensor, bool isTransposed) {
-  size_t rank = tensor.dims.size();
-  if (rank != 3 && rank != 4)
-    return std::nullopt;
-  if (!isAxis(tensor.dims[rank - (isTransposed ? 1 : 2)], Axis::Tokens) ||
-      !isChannels(tensor.dims[rank - (isTransposed ? 2 : 1)]))
-    return std::nullopt;
-  Dim heads = tensor.dims[rank - 3];
-  if (rank == 3 && !heads.empty() && heads.front().axis == Axis::Batch)
-    heads.erase(heads.begin());
-  return isChannels(heads) ? std::optional(countChannels(heads)) : std::nullopt;
-}
-
 llvm::Error AttentionFinder::readOperands(FoundAttention &found, OperandRows &rows) {
-  const AttentionOperands &operands = found.operands;
+  AttentionOperands &operands = found.operands;
   const Tensor *tensors[3];
   int64_t heads[3];
-  for (auto [tensor, count, value] :
-       llvm::zip_equal(tensors, heads, ArrayRef{operands.query, operands.key, operands.value})) {
+  HeadDims *dims[3] = {&operands.queryDims, &operands.keyDims, &operands.valueDims};
+  for (auto [tensor, count, factors, value] : llvm::zip_equal(
+           tensors, heads, dims, ArrayRef{operands.query, operands.key, operands.value})) {
     const Cell &cell = evaluator[value];
     tensor = cell.tensor ? &*cell.tensor : nullptr;
     bool isTransposed = value == operands.key && operands.isKeyTransposed;
-    std::optional<int64_t> known = tensor ? countHeads(*tensor, isTransposed) : std::nullopt;
+    std::optional<FoundHeads> known = tensor ? findHeads(*tensor, isTransposed) : std::nullopt;
     if (!known)
-      return makeError("its operands are not [batch, heads, tokens, channels] or [batch * heads, "
-                       "tokens, channels]");
-    count = *known;
+      return makeError("its operands are no heads of [batch, tokens, channels]");
+    count = known->count;
+    *factors = std::move(known->dims);
   }
+  const Cell &result = evaluator[found.node->getResult(0)];
+  std::optional<FoundHeads> own = findHeads(*result.tensor, /*isTransposed=*/false);
+  if (!own)
+    return makeError("its result is no heads of [batch, tokens, channels]");
+  found.resultDims = std::move(own->dims);
   const Tensor &query = *tensors[0], &key = *tensors[1], &value = *tensors[2];
   AttentionInfo &info = found.info;
   info.heads = heads[0];
@@ -262,7 +268,8 @@ llvm::Error AttentionFinder::checkValues(FoundAttention &found, const OperandRow
 }
 
 llvm::Expected<FoundAttention> AttentionFinder::match(NodeOp node) {
-  FoundAttention found{node, {}, {}, {}, {}, {}, {}, {}, {}};
+  FoundAttention found;
+  found.node = node;
   std::optional<AttentionOperands> operands = findOperands(node);
   if (!operands || !operands->query || !operands->key || !operands->value ||
       node->getNumResults() != 1)

@@ -25,7 +25,8 @@
 namespace mlac::graph {
 
 struct FoundAttention {
-  mlir::graph::NodeOp node; ///< whose result is [batch (*) heads, tokens, channels]
+  mlir::graph::NodeOp node; ///< whose result is the attention's
+  HeadDims resultDims;
   AttentionOperands operands;
   AttentionInfo info;
   int64_t keyHeads = 0;          ///< of the keys and values of the graph's products
@@ -46,6 +47,7 @@ public:
 
 private:
   bool attends(mlir::Value value);
+  mlir::graph::NodeOp findProduct(mlir::graph::NodeOp node);
   bool movesAttention(mlir::graph::NodeOp node);
   std::optional<AttentionOperands> findOperands(mlir::graph::NodeOp node);
   llvm::Expected<FoundAttention> match(mlir::graph::NodeOp node);

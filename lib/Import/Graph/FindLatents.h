@@ -28,6 +28,7 @@ namespace mlac::graph {
 struct AttentionOperands {
   mlir::Value query, key, value;
   bool isKeyTransposed = false;
+  HeadDims queryDims = {}, keyDims = {}, valueDims = {};
 };
 
 /// The operands' numbers, head by head; `keyHeads` are the keys' and values'.

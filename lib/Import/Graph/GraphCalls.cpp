@@ -109,11 +109,21 @@ Value GraphCalls::unflatten(Value value, int64_t dim, ArrayRef<int64_t> sizes, c
   return callOn(value, "aten.unflatten.int", operands, shape, name);
 }
 
-Value GraphCalls::flattenBatch(Value value, Type type, const Twine &name) {
+Value GraphCalls::flatten(Value value, int64_t dim, int64_t count, const Twine &name) {
+  if (count == 1)
+    return value;
+  ArrayRef<int64_t> from = getShape(value);
+  SmallVector<int64_t> shape(from.take_front(dim));
+  ArrayRef<int64_t> joined = from.slice(dim, count);
+  int64_t size = 1;
+  for (int64_t each : joined)
+    size *= each;
+  shape.push_back(ShapedType::isDynamicShape(joined) ? ShapedType::kDynamic : size);
+  llvm::append_range(shape, from.drop_front(dim + count));
   CallOperands operands = makeOperandsOf(value);
-  operands.add("start_dim", int64_t(0));
-  operands.add("end_dim", int64_t(1));
-  return call("aten.flatten.using_ints", operands, type, name);
+  operands.add("start_dim", dim);
+  operands.add("end_dim", dim + count - 1);
+  return callOn(value, "aten.flatten.using_ints", operands, shape, name);
 }
 
 Value GraphCalls::squeeze(Value value, const Twine &name) {

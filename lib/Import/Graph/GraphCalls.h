@@ -50,8 +50,8 @@ public:
   /// A size of -1 is what is left.
   mlir::Value unflatten(mlir::Value value, int64_t dim, llvm::ArrayRef<int64_t> sizes,
                         const llvm::Twine &name);
-  /// The first two dimensions as one, of this type.
-  mlir::Value flattenBatch(mlir::Value value, mlir::Type type, const llvm::Twine &name);
+  /// So many dimensions as one.
+  mlir::Value flatten(mlir::Value value, int64_t dim, int64_t count, const llvm::Twine &name);
   /// Without the dimensions of 1 but the first and the last two.
   mlir::Value squeeze(mlir::Value value, const llvm::Twine &name);
 

@@ -295,6 +295,21 @@ Tensor mlac::graph::broadcast(const Tensor &tensor, const Dims &dims) {
   return result;
 }
 
+std::optional<Tensor> mlac::graph::repeatDim(const Tensor &tensor, int64_t dim, int64_t times,
+                                             bool isWhole) {
+  int64_t own = isWhole ? dim : dim + 1;
+  Dims dims = tensor.dims;
+  dims.insert(dims.begin() + own, Dim());
+  Dims wide = dims;
+  wide[own] = makeChannels(times);
+  if (!isSmall(wide))
+    return std::nullopt;
+  Tensor repeated = copyTensor(broadcast(withDims(tensor, std::move(dims)), wide));
+  SmallVector<Size> sizes = llvm::map_to_vector(tensor.dims, getSize);
+  sizes[dim] = sizes[dim] * Size{times};
+  return reshape(repeated, sizes);
+}
+
 std::optional<Tensor> mlac::graph::concatenate(ArrayRef<Tensor> tensors, int64_t dim) {
   Dims dims = tensors.front().dims;
   int64_t total = 0;

@@ -102,6 +102,8 @@ inline constexpr Size kLeftOver{-1, 0, 0};
 std::optional<Dims> broadcastDims(const Dims &first, const Dims &second);
 /// The tensor over `dims`, which broadcastDims gave.
 Tensor broadcast(const Tensor &tensor, const Dims &dims);
+/// A dimension so many times: all of it (`isWhole`), or each of its numbers.
+std::optional<Tensor> repeatDim(const Tensor &tensor, int64_t dim, int64_t times, bool isWhole);
 /// Along a dimension of channels.
 std::optional<Tensor> concatenate(llvm::ArrayRef<Tensor> tensors, int64_t dim);
 

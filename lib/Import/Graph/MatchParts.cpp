@@ -120,6 +120,21 @@ llvm::Expected<Channel> Parts::matchChannel(Expr expr) const {
 /// under the scale of heads of up to 1024 channels.
 static constexpr double kLeastMaskScale = 1.0 / 32;
 
+/// A softcap is a bound of scores, and so of what hides a key beside any of them.
+llvm::Error Parts::checkDepth(const Scores &scores, double factor) const {
+  double depth = 0;
+  if (scores.mask && is(*scores.mask, SourceKind::Mask))
+    depth = source(*scores.mask).number * factor;
+  bool isHidden = scores.softcap > 0 && depth + 2 * scores.softcap <= kVanishing;
+  if (depth == 0 || isHidden)
+    return llvm::Error::success();
+  const Source &mask = source(*scores.mask);
+  std::string maker = mask.maker ? " of " + Evaluator::describe(mask.maker) : "";
+  return makeError("the mask" + maker + " hides keys by " + printNumber(mask.number) +
+                   ", which may not hide them from scores that nothing bounds: " +
+                   printNumber(kMasked) + " or less does, or -inf");
+}
+
 llvm::Expected<Scores> Parts::matchScores(Expr weights) const {
   Scores scores;
   Expr score = source(weights).operands.front();
@@ -156,6 +171,8 @@ llvm::Expected<Scores> Parts::matchScores(Expr weights) const {
   }
   if (!is(dot, SourceKind::Dot))
     return fail("expected scores of queries and keys", dot);
+  if (llvm::Error error = checkDepth(scores, common))
+    return std::move(error);
   scores.scale = scale;
   scores.query = source(dot).a;
   scores.key = source(dot).b;

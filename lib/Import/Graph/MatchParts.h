@@ -69,6 +69,7 @@ public:
                                       size_t count) const;
   /// Those of a softmax.
   llvm::Expected<Scores> matchScores(Expr weights) const;
+  llvm::Error checkDepth(const Scores &scores, double factor) const;
 
   Expressions &expressions;
   const llvm::BitVector &weights;

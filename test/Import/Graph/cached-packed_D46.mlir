@@ -82,7 +82,7 @@ func.func @forward(%q: tensor<?x4x?x8xf32> {graph.input = "query"}, %ids: tensor
   %f = graph.node "aten.slice.Tensor"(%p) {self = #graph.in<0>, dim = 1 : i64, start = 0 : i64, end = 1 : i64} called "first" : (tensor<?x?xi64>) -> tensor<?x1xi64>
   %d = graph.node "aten.diff.default"(%p, %f) {self = #graph.in<0>, n = 1 : i64, dim = -1 : i64, prepend = #graph.in<1>} called "steps" : (tensor<?x?xi64>, tensor<?x1xi64>) -> tensor<?x?xi64>
   %m = graph.node "aten.unsqueeze.default"(%d) {self = #graph.in<0>, dim = 1 : i64} called "mask" : (tensor<?x?xi64>) -> tensor<?x1x?xi64>
-  // expected-error @below {{node 'attention' (aten.scaled_dot_product_attention.default) in layers.0: its attention is not understood: the dimensions of its operands do not fit each other: node 'steps' (aten.diff.default): the number before the first position is not that less 1}}
+  // expected-error @below {{node 'attention' (aten.scaled_dot_product_attention.default) in layers.0: its attention is not understood: what it computes with is not followed: node 'steps' (aten.diff.default): the number before the first position is not that less 1}}
   %o = graph.node "aten.scaled_dot_product_attention.default"(%q, %q, %q, %m) {query = #graph.in<0>, key = #graph.in<1>, value = #graph.in<2>, attn_mask = #graph.in<3>} called "attention" in "layers.0" : (tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>, tensor<?x1x?xi64>) -> tensor<?x4x?x8xf32>
   return %o : tensor<?x4x?x8xf32>
 }
