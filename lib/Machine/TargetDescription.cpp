@@ -56,6 +56,8 @@ static constexpr Tuning kH200Tuning = {
     // Of one consumer's 255 (ptxas 13.0: 252 in all for 192, 276 bytes spilled for 224), or of the
     // 240 of two that hold one operand of a latent's codes at a time.
     .streamTileRegisters = 192,
+    // Of 224 or 232: the rest are vectors of rows, addresses and scalars.
+    .streamTurnRegisters = 184,
     // With 128 accumulators 168 registers are clean, 160 spill and 152 serialise wgmma
     // (docs/lab/decode.md).
     .relayValuesRegisters = 40,
@@ -144,9 +146,25 @@ int64_t TargetDescription::countSwappedRows(int64_t columns) const {
   return countRows(tuning.streamOutputRegisters, columns);
 }
 
-int64_t TargetDescription::countSideRows(int64_t columns) const {
+static int64_t countRowsBesideTiles(int64_t registers, int64_t columns) {
   constexpr int64_t kTilesBeside = 4;
-  return countRows(tuning.streamTileRegisters, columns + kTilesBeside * mlir::sm90::kTileRows);
+  return countRows(registers, columns + kTilesBeside * mlir::sm90::kTileRows);
+}
+
+int64_t TargetDescription::countSideRows(int64_t columns) const {
+  return countRowsBesideTiles(tuning.streamTileRegisters, columns);
+}
+
+int64_t TargetDescription::countCodedRows(int64_t columns, bool carryMore) const {
+  int64_t registers = carryMore ? tuning.streamTurnRegisters : tuning.streamTileRegisters;
+  return countRowsBesideTiles(registers, columns);
+}
+
+int64_t TargetDescription::countTurnRows(int64_t columns) const {
+  using namespace mlir::sm90;
+  // 64 columns of a block's keys and of its values, in 16 bits.
+  constexpr int64_t kOperands = 2 * kTileRows * kPanelColumns / 2 / kWarpgroupThreads;
+  return countRowsBesideTiles(tuning.streamTurnRegisters - kOperands, columns);
 }
 
 std::optional<TargetDescription> mlac::findTargetDescription(llvm::StringRef name) {

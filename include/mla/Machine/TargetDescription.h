@@ -78,9 +78,10 @@ struct Tuning {
   /// never.
   int64_t overlapTokens = 0;
   /// The stream schedule: stages of its ring, at most, columns of keys that one barrier
-  /// announces, and registers of a thread that its output may take, and all of its tiles.
+  /// announces, and registers of a thread that its output may take, and all of its tiles, and those
+  /// with operands of consumers that take turns.
   int64_t streamStages = 0, streamPartColumns = 0, streamOutputRegisters = 0,
-          streamTileRegisters = 0;
+          streamTileRegisters = 0, streamTurnRegisters = 0;
   /// The relay schedule: registers of a thread beside its accumulators, of the values' roles and of
   /// the scores'.
   int64_t relayValuesRegisters = 0, relayScoresRegisters = 0;
@@ -127,6 +128,10 @@ struct TargetDescription {
   /// The same with sums, scores and the two sides of their mask, a block of keys each, beside the
   /// output.
   int64_t countSideRows(int64_t columns) const;
+  /// The same of heads' codes. Those that carry sinks or capped scores have fewer.
+  int64_t countCodedRows(int64_t columns, bool carryMore) const;
+  /// The same of two consumers, which take turns.
+  int64_t countTurnRows(int64_t columns) const;
 };
 
 /// The machine of this name ("h200", "cpu"), or nothing.

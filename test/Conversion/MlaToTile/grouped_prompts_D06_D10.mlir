@@ -103,7 +103,7 @@ func.func @narrow_heads(%q: tensor<?x8x96xbf16> {mla.input = "q"}, %batch: !any,
   return %o : tensor<?x8x72xbf16>
 }
 
-// A group that does not divide a tile's rows has tiles of one head.
+// A group of which no part divides a tile's rows has tiles of one head.
 // CHECK-LABEL: tile.plan @odd_group
 // CHECK: tile.prompts %{{.*}} above 43 items_per_token 6 tokens_per_item 128
 func.func @odd_group(%q: tensor<?x6x128xbf16> {mla.input = "q"}, %batch: !any, %k: !keys,
@@ -111,6 +111,17 @@ func.func @odd_group(%q: tensor<?x6x128xbf16> {mla.input = "q"}, %batch: !any, %
   %o = mla.grouped_attention query(%q : tensor<?x6x128xbf16>) keys(%k : !keys) values(%v : !values)
       over %batch : !any scale 0.088 -> tensor<?x6x64xbf16>
   return %o : tensor<?x6x64xbf16>
+}
+
+// One that has a part which does has that part: three tiles for each query's twelve heads.
+// CHECK-LABEL: tile.plan @part_of_group
+// CHECK: tile.prompts %{{.*}} above 10 items_per_token 6 tokens_per_item 32
+// PLAN-DAG: kernel 'grouped_prompts_{{[0-9]+}}': schedule pingpong
+func.func @part_of_group(%q: tensor<?x24x128xbf16> {mla.input = "q"}, %batch: !any, %k: !keys,
+    %v: !values {mla.pool = "values"}) -> (tensor<?x24x64xbf16> {mla.output = "output"}) {
+  %o = mla.grouped_attention query(%q : tensor<?x24x128xbf16>) keys(%k : !keys) values(%v : !values)
+      over %batch : !any scale 0.088 -> tensor<?x24x64xbf16>
+  return %o : tensor<?x24x64xbf16>
 }
 
 // Columns that no product has, and few queries at most, are pieces alone; queries of a known length

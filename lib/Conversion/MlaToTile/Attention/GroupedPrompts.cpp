@@ -15,6 +15,8 @@
 #include "mla/Dialect/Tile/Transforms/Passes.h"
 #include "mla/Machine/TargetDescription.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace mlac;
 using namespace mlac::mla_to_tile;
@@ -45,10 +47,9 @@ static int64_t getCutKeys(StepLowering &step) { return 2 * step.shapes.keys; }
 
 /// Heads of a group that a tile has of each query. With all of them a tile has fewer queries, so
 /// that a request of few fills it, and the keys of a causal tile end nearer to its first query.
-/// A group that does not divide the tile would leave rows of it empty.
+/// Of a group that does not divide the tile, which would leave rows of it empty, it has a part.
 static int64_t getRun(StepLowering &step, mla::GroupedAttentionOp op) {
-  auto group = static_cast<int64_t>(op.getGroup());
-  return step.shapes.queryRows % group == 0 ? group : 1;
+  return std::gcd(static_cast<int64_t>(op.getGroup()), step.shapes.queryRows);
 }
 
 /// Whether keys and values have to be copied to rows of the model's type side by side first.
@@ -398,12 +399,12 @@ static constexpr int64_t kQueriesOfCopy = 500;
 /// The longest query that is better off in pieces, where each row takes kGain times as long: of
 /// prompts, a request takes a tile at least, and its keys may have to be copied.
 static int64_t findLongestPiece(StepLowering &step, mla::GroupedAttentionOp op) {
+  auto group = static_cast<int64_t>(op.getGroup());
   int64_t run = getRun(step, op);
-  int64_t copy = copiesKeys(step, op) ? kQueriesOfCopy * run / op.getGroup() : 0; // rows
+  int64_t copy = copiesKeys(step, op) ? kQueriesOfCopy * run / group : 0; // rows
+  int64_t rows = llvm::divideCeil(getTileRows(step) + copy, kGain);
   // A tile of pieces has as many rows as one of prompts: a request that fills one stays with it.
-  int64_t rows = std::max<int64_t>(llvm::divideCeil(getTileRows(step) + copy, kGain),
-                                   run == 1 ? 1 : step.shapes.queryRows);
-  return rows / run;
+  return std::max<int64_t>({rows / run, step.shapes.queryRows / group, 1});
 }
 
 /// Whether the op may have prompts, whatever the others of its step are.

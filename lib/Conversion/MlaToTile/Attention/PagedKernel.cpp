@@ -38,12 +38,13 @@ LogicalResult PagedKernel::launch() {
 }
 
 int64_t PagedKernel::getSideRows() const {
-  int64_t rows = tileRows / sides;
+  int64_t rows = tileRows / sides, most = problem.mostSideRows;
+  if (hasFewRows() && !hasOneQuery)
+    rows = std::min(rows, most);
   if (layout.areInGroups())
     return rows / layout.run * layout.run;
   // Programs of a grid have no sides.
   bool isDivided = sides > 1 || hasFewRows();
-  int64_t most = problem.mostSideRows;
   if (!hasOneQuery || !isDivided || layout.run <= std::min(rows, most))
     return rows;
   // As many programs as before where that pads no less: fewer cut more requests. 64 requests of
@@ -457,21 +458,29 @@ LogicalResult PagedKernel::launchItems() {
   arg.workItems = addArg(step.metadata("work_items"));
   arg.partialOutput = addArg(partialOutput.buffer);
   arg.partialLse = addArg(partialLse.buffer);
-  std::optional<int64_t> most = getMostRows();
-  int64_t few = tileRows / sides;
   // A batch-invariant step has one kernel whatever its sizes are.
   bool isKnown = problem.batch.getType().hasStaticQueryLen() || step.costs.fixedBlocks != 0;
-  if (sides > 1 && !isKnown && layout.run <= few) {
-    Value rows = step.multiply(longestQuery(), layout.run);
-    step.versionByRows(
-        rows, few, [&] { launchParts(few, /*hasSides=*/false); },
-        [&] { launchParts(most, /*hasSides=*/true); });
+  if (isKnown) {
+    std::optional<int64_t> most = getMostRows();
+    launchParts(most, sides > 1 && most.value_or(tileRows) > tileRows / sides);
   } else {
-    launchParts(most, sides > 1 && most.value_or(tileRows) > few);
+    launchVersions(sides > 1 ? ArrayRef<int64_t>(tileRows / sides) : problem.fewRows);
   }
   bool isLast = llvm::all_of(problem.op->getUsers(), llvm::IsaPred<func::ReturnOp>);
   return emitMergePartials(step, {problem.batch, partialOutput, partialLse, output, lse, isLast},
                            problem.op);
+}
+
+/// By the rows of the request that has most.
+void PagedKernel::launchVersions(ArrayRef<int64_t> fewRows) {
+  if (fewRows.empty() || fewRows.front() >= getUsedRows())
+    return launchParts(getMostRows(), sides > 1);
+  int64_t few = fewRows.front();
+  if (layout.run > few)
+    return launchVersions(fewRows.drop_front());
+  step.versionByRows(
+      step.multiply(longestQuery(), layout.run), few, [&] { launchParts(few, /*hasSides=*/false); },
+      [&] { launchVersions(fewRows.drop_front()); });
 }
 
 /// `mostRows`: of a request; known few rows may go to the side of a product that is not padded to

@@ -70,9 +70,12 @@ protected:
     /// Schedules may have two tiles of half as many rows side by side, which share keys.
     bool canHaveSides = false;
     /// Where requests have one query, rows of a side at most. Without sides: of a program, whose
-    /// outputs are so wide that only the side of a product that is not padded to 64 rows holds
-    /// them; 0: a tile's.
+    /// outputs are so wide, or whose keys take so many registers, that only the side of a product
+    /// that is not padded to 64 rows holds them; 0: a tile's.
     int64_t mostSideRows = 0;
+    /// Without sides: rows of a request, ascending, up to each of which a kernel of its own is the
+    /// faster where how many there are is not known.
+    mlir::SmallVector<int64_t, 3> fewRows = {};
   };
   /// Rows of one request and a range of its keys.
   struct Work {
@@ -177,6 +180,7 @@ private:
   std::optional<int64_t> getMostRows() const;
   /// Says of the kernel under construction how many rows a request has.
   static void setMostRows(KernelBuilder &b, int64_t rows);
+  void launchVersions(llvm::ArrayRef<int64_t> fewRows);
   void launchParts(std::optional<int64_t> mostRows, bool hasSides);
   enum ItemField { kRequest, kFirstBlock, kBlocks, kSeqLen, kFirstToken, kQueryLen, kPartial };
   mlir::Value loadField(KernelBuilder &b, mlir::ValueRange args, mlir::Value item, ItemField field);

@@ -344,7 +344,8 @@ std::string Matcher::chooseStages() {
   tiles.canHaveSlots = !program.areHeadsCodes;
   program.consumers = tiles.consumers;
   program.stateStages = tiles.stateStages();
-  program.isTight = program.hasCodes() && tiles.tileRegisters() > kTurnRegisters;
+  program.isTight =
+      program.hasCodes() && tiles.tileRegisters() > machine.tuning.streamTurnRegisters;
   tiles.blockBytes = countBlockBytes(program);
   program.takesAllRegisters = program.hasCodes() || tiles.needsAllRegisters(program.areHeadsCodes);
   if (tiles.heldRegisters() > machine.tuning.streamOutputRegisters)
@@ -459,8 +460,11 @@ static bool isScalar(Operation *op) {
 
 /// Of heads' codes ptxas 13.0 spills 4 to 20 bytes where one consumer's request has any number of
 /// queries (1, 2, 4, 16 and 64 heads a group, columns of 128), and 4 to 12 of 32 rows of 256
-/// columns with a window; of a latent's 8 of 24 rows with scales of rows; none elsewhere.
-static constexpr int64_t kCodeSpillBytes = 32;
+/// columns with a window; where two consumers have the most rows that fit, of any number of
+/// queries, up to 52, and 84 of 256 columns in pages of 8: 48 rows with 40 bytes take 0.63 of one
+/// consumer's time all the same (GroupedAttention.cpp); of a latent's 8 of 24 rows with scales of
+/// rows; none elsewhere.
+static constexpr int64_t kCodeSpillBytes = 96;
 /// Tiles of 32 rows leave the producer 24 registers, which spills up to 104 bytes where four or
 /// eight boxes bring a panel (pages of 16 and 8); not timed.
 static constexpr int64_t kTightSpillBytes = 128;

@@ -30,6 +30,7 @@
 #include "Stream/StreamTurns.h"
 
 #include "mla/Dialect/Sm90/IR/Sm90CodeOps.h"
+#include "mla/Dialect/Tile/IR/MachineAttr.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -167,7 +168,8 @@ void HeadConsumer::loadValues() {
 bool HeadConsumer::holdsBlock() const {
   int64_t panels = program.getWidth(1) / kPanel;
   int64_t operands = (program.getWidth(0) / kPanel + panels) * kOperandRegisters;
-  return operands + countTileRegisters(program.rows, panels) <= kTurnRegisters;
+  int64_t room = tile::getMachine(program.kernel).tuning.streamTurnRegisters;
+  return operands + countTileRegisters(program.rows, panels) <= room;
 }
 
 void HeadConsumer::zeroTails(ArrayRef<Operation *> loads) {

@@ -120,7 +120,7 @@ int64_t stream::countConsumers(const Tiles &tiles, const TargetDescription &targ
     return 1;
   int64_t held = countTileRegisters(tiles.rows, tiles.outputPanels);
   if (areCodes)
-    return held + 2 * kOperandRegisters <= kTurnRegisters ? 2 : 1;
+    return held + 2 * kOperandRegisters <= target.tuning.streamTurnRegisters ? 2 : 1;
   double readGbpsPerSm = target.readGbps / static_cast<double>(target.numSms);
   double memory = static_cast<double>(tiles.stageBytes()) / readGbpsPerSm * target.sm.clockGhz;
   return held <= kLaunchRegisters && countChain(tiles, target.sm) > memory ? 2 : 1;

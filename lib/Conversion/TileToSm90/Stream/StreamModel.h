@@ -33,16 +33,14 @@ inline constexpr int64_t kOperandRegisters = 16;
 constexpr int64_t countTileRegisters(int64_t rows, int64_t panels) {
   return (panels + 4) * kBlockKeys * rows / mlir::sm90::kWarpgroupThreads;
 }
-/// Of a consumer of heads' codes that takes turns: what tiles and operands may take of its 224 or
-/// 232 registers. The rest are vectors of rows, addresses and scalars.
-inline constexpr int64_t kTurnRegisters = 184;
-/// The same of the 168 registers that the launch gives, which are all that consumers of values
-/// have that take turns, and of those beside each other, which carry no state of another's.
+/// What tiles and operands may take of the 168 registers that the launch gives, which are all that
+/// consumers of values have that take turns, and of those beside each other, which carry no state
+/// of another's.
 inline constexpr int64_t kLaunchRegisters = 120, kLaunchSideRegisters = 128;
 /// What tiles of a consumer of a latent's codes may take. Threads that copy rows need registers,
 /// too.
 constexpr int64_t countCodeRegisters(const TargetDescription &target, bool usesTma) {
-  return usesTma ? target.tuning.streamTileRegisters : kTurnRegisters;
+  return usesTma ? target.tuning.streamTileRegisters : target.tuning.streamTurnRegisters;
 }
 /// Consumers of codes of a latent.
 inline constexpr int64_t kCodeConsumers = 2;

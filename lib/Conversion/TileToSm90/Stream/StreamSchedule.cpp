@@ -11,6 +11,8 @@
 #include "Stream/Stream.h"
 #include "Stream/StreamModel.h"
 
+#include "mla/Dialect/Tile/IR/MachineAttr.h"
+
 using namespace mlir;
 using namespace mlac;
 
@@ -21,17 +23,17 @@ static bool areCodes(Value view) {
 /// Capped scores, and sums that begin with a sink, take registers beside the most rows of heads'
 /// codes (ptxas 13.0 spills 40 to 92 bytes).
 static bool fitsCodes(tile::AttendOp attend, std::string &why) {
-  auto bound =
-      attend->getParentOfType<tile::KernelOp>()->getAttrOfType<IntegerAttr>(tile::kMaxRowsAttr);
+  auto kernel = attend->getParentOfType<tile::KernelOp>();
+  auto bound = kernel->getAttrOfType<IntegerAttr>(tile::kMaxRowsAttr);
   if (!bound || (attend.getSoftcap().isZero() && attend.getStart().empty()))
     return true;
   int64_t held = stream::countTileRegisters(llvm::alignTo(bound.getInt(), sm90::kColumnGroup),
                                             attend.getOutputWidth() / sm90::kPanelColumns);
-  if (held <= stream::kTurnRegisters)
+  int64_t room = tile::getMachine(kernel).tuning.streamTurnRegisters;
+  if (held <= room)
     return true;
   why = "tiles beside codes take " + std::to_string(held) +
-        " registers of a thread, with capped scores or sinks it has " +
-        std::to_string(stream::kTurnRegisters);
+        " registers of a thread, with capped scores or sinks it has " + std::to_string(room);
   return false;
 }
 
