@@ -58,6 +58,21 @@ static int64_t chooseTileRows(StepLowering &step, mla::AbsorbedAttentionOp op) {
   return step.shapes.rowsFor(hasOneQuery ? countHeads(op) : step.shapes.queryRows);
 }
 
+/// Of two and four queries over codes, as far as consumers that take blocks in turns have so many
+/// (docs/lab/codes.md): speculative decodes of a rank's heads.
+static SmallVector<int64_t, 3> countFewRows(StepLowering &step, mla::AbsorbedAttentionOp op) {
+  constexpr int64_t kMostTurnRows = 32;
+  SmallVector<int64_t, 3> rows;
+  if (!step.shapes.partitionsAttention || !op.getCache().getType().isQuantized())
+    return rows;
+  for (int64_t queries : {2, 4}) {
+    int64_t few = llvm::alignTo(queries * countHeads(op), TileShapes::kRowGroup);
+    if (few <= kMostTurnRows && (rows.empty() || rows.back() < few))
+      rows.push_back(few);
+  }
+  return rows;
+}
+
 AbsorbedKernel::AbsorbedKernel(StepLowering &step, mla::AbsorbedAttentionOp op)
     : PagedKernel(
           step,
@@ -65,7 +80,8 @@ AbsorbedKernel::AbsorbedKernel(StepLowering &step, mla::AbsorbedAttentionOp op)
            .batch = op.getBatch(),
            .numSplits = op.getNumSplits(),
            .name = "absorbed_attention",
-           .mostSideRows = isWide(step, op) ? step.machine.countSwappedRows(rankOf(op)) : 0},
+           .mostSideRows = isWide(step, op) ? step.machine.countSwappedRows(rankOf(op)) : 0,
+           .fewRows = countFewRows(step, op)},
           {.heads = countHeads(op), .run = countHeads(op), .stride = 1}, chooseTileRows(step, op)),
       op(op), pool(Pool::ofPlan(step, op.getCache())), qLat(step.lookup(op.getQLat())),
       latentWidth(isWide(step, op) ? llvm::alignTo(pool.type.getKvLoraRank(), kValueColumns)
