@@ -74,15 +74,15 @@ static SmallVector<int64_t, 3> countFewRows(StepLowering &step, mla::AbsorbedAtt
 }
 
 AbsorbedKernel::AbsorbedKernel(StepLowering &step, mla::AbsorbedAttentionOp op)
-    : PagedKernel(
-          step,
-          {.op = op,
-           .batch = op.getBatch(),
-           .numSplits = op.getNumSplits(),
-           .name = "absorbed_attention",
-           .mostSideRows = isWide(step, op) ? step.machine.countSwappedRows(rankOf(op)) : 0,
-           .fewRows = countFewRows(step, op)},
-          {.heads = countHeads(op), .run = countHeads(op), .stride = 1}, chooseTileRows(step, op)),
+    : PagedKernel(step,
+                  {.op = op,
+                   .batch = op.getBatch(),
+                   .numSplits = op.getNumSplits(),
+                   .name = "absorbed_attention",
+                   .mostSideRows = isWide(step, op) ? step.machine.countSwappedRows(rankOf(op)) : 0,
+                   .fewRows = countFewRows(step, op)},
+                  {.heads = countHeads(op), .run = countHeads(op), .stride = 1},
+                  chooseTileRows(step, op)),
       op(op), pool(Pool::ofPlan(step, op.getCache())), qLat(step.lookup(op.getQLat())),
       latentWidth(isWide(step, op) ? llvm::alignTo(pool.type.getKvLoraRank(), kValueColumns)
                                    : step.shapes.accumulatorWidth(pool.type.getKvLoraRank())),
