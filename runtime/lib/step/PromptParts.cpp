@@ -277,7 +277,11 @@ int64_t PromptParts::chooseCuts(const PromptParams &params, std::span<const Prom
   Runs best = chooseLength(params, scales, whole, cut);
   (void)scales.weigh(whole, cut, kUncut);
   int64_t waves = scales.countItems() / numSms, bestParts = 0;
-  // Behind many waves there is little to balance.
+  // What is left to balance takes longer to plan than it saves.
+  constexpr double kBalanced = 1.05;
+  if (best.time <= kBalanced * scales.getShare() + params.mergeCost)
+    return best.keys;
+  // Behind many waves there is little, too.
   for (int64_t left = std::max<int64_t>(waves - 1, 1); left <= waves && waves <= kMostWholeWaves;
        ++left) {
     int64_t parts = left * numSms / params.itemsPerToken;
