@@ -33,6 +33,11 @@ GroupsCase ofFixedSizes(GroupsCase test) {
   return test;
 }
 
+GroupsCase withSink(GroupsCase test) {
+  test.hasSink = true;
+  return test;
+}
+
 const GroupsCase kCases[] = {
     // name, schedule, what is chosen, heads, KV heads, columns of keys and values, pages of both,
     // {length, queries}, SMs, cut, window, parameters
@@ -127,7 +132,8 @@ const GroupsCase kCases[] = {
      100,
      1.5,
      true},
-    {"pairs_in_runs", "", "stream", 96, 1, 64, 64, 16, 16, {{70, 3}, {9, 1}}, 4, false, 0, 0, true},
+    ofFixedSizes(
+        withSink({"pairs_in_runs", "", "stream", 96, 1, 64, 64, 16, 16, {{70, 3}, {9, 1}}, 4})),
     {"pairs_one_pool", "", "stream", 12, 4, 128, 64, 16, 0, {{70, 2}, {16, 16}}, 4},
     {"simple_pairs",
      "simple",
@@ -443,21 +449,11 @@ const GroupsCase kPrompts[] = {
      false,
      300},
     {"prompts_cap", "", "pingpong", 2, 1, 64, 64, 16, 16, {{200, 150}}, 1, false, 0, 2.5},
-    {"prompts_sink",
-     "",
-     "pingpong and stream",
-     5,
-     1,
-     64,
-     64,
-     16,
-     16,
-     {{150, 150}, {5, 5}},
-     1,
-     false,
-     0,
-     0,
-     true},
+    withSink(
+        {"prompts_sink", "", "pingpong and stream", 5, 1, 64, 64, 16, 16, {{150, 150}, {5, 5}}, 1}),
+    // Tiles have 32 heads of each query's 96.
+    withSink(
+        {"prompts_part", "", "pingpong and stream", 96, 1, 64, 64, 16, 16, {{70, 3}, {9, 1}}, 4}),
     {"prompts_sink_window",
      "",
      "pingpong",
