@@ -238,6 +238,34 @@ INSTANTIATE_TEST_SUITE_P(V4_29, ListedSchedules,
                                                  kWindow, 260, kEntries, 5, 4, 128)),
                          [](const auto &info) { return info.param.name; });
 
+ListsCase madeFrom(ListsFrom from, std::string name, std::string chosen, int64_t heads,
+                   int64_t rank, int64_t width, std::vector<int32_t> lengths, int64_t splits = 0) {
+  ListsCase test{std::move(name), "auto", std::move(chosen),  heads, rank,
+                 /*rope=*/64,     width,  std::move(lengths), 4,     splits};
+  test.from = from;
+  return test;
+}
+
+/// More lists than are left whole: some end in the second part, or with the first.
+std::vector<int32_t> makeManyLengths() {
+  std::vector<int32_t> lengths(36, 3);
+  lengths[1] = 0, lengths[7] = 1030, lengths[12] = 1024, lengths[20] = 1025, lengths[35] = 65;
+  return lengths;
+}
+
+/// Where a step's own lists end, attention looks at nothing behind: of few tokens whose lists are
+/// the caller's at all of it, of lists in two parts, and of widths that are no rows of a program.
+INSTANTIATE_TEST_SUITE_P(
+    B36_OwnLists, ListedSchedules,
+    ::testing::Values(
+        madeFrom(ListsFrom::Positions, "few", "relay", 64, 256, 128, {128, 0, 64, 1, 127, 65}),
+        madeFrom(ListsFrom::Positions, "many", "stream", 5, 128, 2048, makeManyLengths()),
+        madeFrom(ListsFrom::Positions, "ragged", "stream", 16, 256, 100, {100, 0, 99, 1, 64}),
+        madeFrom(ListsFrom::Scores, "selected", "relay", 128, 512, 128, {320, 5, 0, 128, 129, 64}),
+        madeFrom(ListsFrom::Scores, "selected_splits", "stream", 8, 256, 256, {320, 5, 0, 256, 70},
+                 3)),
+    [](const auto &info) { return info.param.name; });
+
 class ListedMutations : public ::testing::TestWithParam<ListsCase>, protected Context {};
 
 /// In rings that all threads of a role fill by a list.

@@ -13,7 +13,7 @@
 
 #include "llvm/Support/FormatVariadic.h"
 
-#include <random>
+#include <numeric>
 
 using namespace mlac;
 using namespace mlac::test;
@@ -26,7 +26,8 @@ static constexpr int64_t kPage = 16, kOtherPage = 12, kPages = 20, kRows = kPage
 std::string Lists::makeGraph() const {
   // {0} heads, {1} rank, {2} entries of a list, {3} results, {4} sink, {5} splits, scale and how
   // they are merged, {6} the format, {7} to {9} RoPE: its field, argument and operand, {10} and
-  // {11} a second pool: its arguments and operands, {12} how queries lie.
+  // {11} a second pool: its arguments and operands, {12} how queries lie, {13} and {14} where rows
+  // are from: arguments and operations, {15} lengths.
   constexpr const char *text = R"(
 !q = tensor<?x{0}x{1}xbf16>
 !lse = tensor<?x{0}xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
@@ -34,11 +35,11 @@ std::string Lists::makeGraph() const {
 !pl = tensor<?x?x{0}xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
 !cache = !mla.cache<page_size = 16, fields = [latent: {1}{7}], element = bf16, rope_order = half{6}>
 func.func @decode(%q: !q {{mla.input = "q"{12}}{8},
-    %rows: tensor<?x{2}xi32> {{mla.input = "rows"}, %lengths: tensor<?xi32> {{mla.input = "lengths"},
-    %sink: tensor<{0}xf32> {{mla.input = "sink"}, %batch: !mla.batch<query_len = 1>, %cache: !cache{10})
+    {13}, %sink: tensor<{0}xf32> {{mla.input = "sink"}, %batch: !mla.batch<query_len = 1>, %cache: !cache{10})
     -> (!q {{mla.output = "output"}, !lse {{mla.output = "lse"}) {{
+  {14}
   {3} = mla.sparse_attention query({9}) rows(%rows : tensor<?x{2}xi32>)
-      lengths(%lengths : tensor<?xi32>) {4} over %cache, %batch : !cache, !mla.batch<query_len = 1> {11}
+      {15} {4} over %cache, %batch : !cache, !mla.batch<query_len = 1> {11}
       {5}
   return %o, %l : !q, !lse
 })";
@@ -71,10 +72,27 @@ func.func @decode(%q: !q {{mla.input = "q"{12}}{8},
            "{mla.input = \"counts\"}, %far: " + type + " {mla.pool = \"far\"}";
     beside = "beside(%others, %counts, %far : " + lists + ", tensor<?xi32>, " + type + ")";
   }
+  std::string list = llvm::formatv("tensor<?x{0}xi32>", test.width), rowsGiven, made, lengths;
+  if (test.from == ListsFrom::Rows) {
+    rowsGiven = "%rows: " + list + " {mla.input = \"rows\"}, %lengths: tensor<?xi32> " +
+                "{mla.input = \"lengths\"}";
+    lengths = "lengths(%lengths : tensor<?xi32>)";
+  } else {
+    std::string scores = llvm::formatv("tensor<?x{0}xf32>", kRows);
+    rowsGiven = test.from == ListsFrom::Scores ? "%scores: " + scores + " {mla.input = \"scores\"}"
+                                               : "%positions: " + list + " {mla.input = \"rows\"}";
+    if (test.from == ListsFrom::Scores)
+      made = llvm::formatv("%positions = mla.top_k %scores over %batch k {0} : {1}, "
+                           "!mla.batch<query_len = 1> -> {2}\n  ",
+                           test.width, scores, list);
+    made += "%rows = mla.convert_indices %positions in %cache, %batch : " + list +
+            " in !cache, !mla.batch<query_len = 1>";
+  }
   std::string format = test.format.empty() ? "" : ", format = \"" + test.format + "\"";
   return llvm::formatv(text, test.heads, test.rank, test.width, results, sink, splits, format,
                        field, argument, operand, pool, beside,
-                       test.areHeadsOutermost ? ", mla.heads_outermost" : "");
+                       test.areHeadsOutermost ? ", mla.heads_outermost" : "", rowsGiven, made,
+                       lengths);
 }
 
 std::string Lists::makeChunkGraph() const {
@@ -123,11 +141,44 @@ void Lists::storeRow(Scope &scope, int32_t row) {
     key.push_back(toFloat(value));
 }
 
-/// Listed rows are even; the others are NaN.
-void Lists::makeLists(Scope &scope) {
+/// Selected are the positions of the largest scores, which are those of the last keys; listed rows
+/// are even otherwise, or hostile.
+int32_t Lists::makeEntry(const Scope &scope, int64_t token, int64_t index) {
+  if (test.from == ListsFrom::Scores)
+    return static_cast<int32_t>(std::max<int64_t>(scope.given[token] - scope.width, 0) + index);
   auto rows = static_cast<int32_t>(scope.page * kPages);
   const int32_t hostile[] = {std::numeric_limits<int32_t>::min(), -1, rows,
                              std::numeric_limits<int32_t>::max()};
+  auto entry = static_cast<int32_t>(engine() % (rows / 2) * 2);
+  return engine() % 5 == 0 ? hostile[engine() % std::size(hostile)] : entry;
+}
+
+/// Requests of a token each, of as many keys as the first lists are long, whose pages are the
+/// pool's in order: a position is a row.
+void Lists::makeRequests() {
+  std::vector<int32_t> requests(getTokens()), starts(getTokens() + 1), table;
+  std::iota(requests.begin(), requests.end(), 0);
+  std::iota(starts.begin(), starts.end(), 0);
+  for (int64_t token = 0; token < getTokens(); ++token)
+    for (int32_t page = 0; page < kPages; ++page)
+      table.push_back(page);
+  std::vector<float> scores(getTokens() * kRows);
+  for (size_t i = 0; i < scores.size(); ++i)
+    scores[i] = static_cast<float>(i % kRows) - 5;
+  plan.dims["num_requests"] = getTokens();
+  plan.dims["max_blocks_per_request"] = kPages;
+  plan.dims["max_seq_len"] = kRows;
+  plan.buffers["req_id_per_token"] = requests;
+  plan.buffers["query_start_loc"] = starts;
+  plan.buffers["seq_lens"] = scopes.front().given;
+  plan.buffers["block_table"] = table;
+  plan.buffers["scores"] = scores;
+  plan.buffers["item_counters"] = std::vector<int32_t>(2 + 2 * test.numSms, 0);
+}
+
+/// Rows that are not listed are NaN.
+void Lists::makeLists(Scope &scope) {
+  auto rows = static_cast<int32_t>(scope.page * kPages);
   if (test.isChunk) {
     plan.buffers["c"] = Bits(kRows * test.rank, kNaN);
     plan.buffers["k_pe"] = Bits(kRows * test.rope, kNaN);
@@ -136,17 +187,13 @@ void Lists::makeLists(Scope &scope) {
   else
     plan.buffers[scope.pool] = Codes(rows * countRow(), 0xFF);
   scope.keys.resize(rows);
-  std::vector<int32_t> lists(getTokens() * scope.width, 1);
-  std::mt19937 engine(3);
+  std::vector<int32_t> lists(getTokens() * scope.width, test.from == ListsFrom::Rows ? 1 : -1);
   for (int64_t token = 0; token < getTokens(); ++token)
     for (int64_t k = 0; k < std::min<int64_t>(scope.given[token], scope.width); ++k) {
       int32_t &entry = lists[token * scope.width + k];
-      entry = static_cast<int32_t>(engine() % (rows / 2) * 2);
-      if (engine() % 5 == 0) {
-        entry = hostile[engine() % std::size(hostile)];
-        continue;
-      }
-      storeRow(scope, entry);
+      entry = makeEntry(scope, token, k);
+      if (entry >= 0 && entry < rows)
+        storeRow(scope, entry);
     }
   plan.buffers[scope.rows] = std::move(lists);
   plan.buffers[scope.lengths] = scope.given;
@@ -166,6 +213,8 @@ Lists::Lists(const ListsCase &test, MLIRContext &context) : test(test) {
   plan.dims["far/page_stride"] = kOtherPage * countRow();
   for (Scope &scope : scopes)
     makeLists(scope);
+  if (test.from != ListsFrom::Rows)
+    makeRequests();
   plan.buffers["q"] = makeRandom(getTokens() * test.heads * test.rank, 1);
   plan.buffers["q_pe"] = makeRandom(getTokens() * test.heads * test.rope, 2);
   std::vector<float> sinks(test.heads);

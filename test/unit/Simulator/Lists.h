@@ -11,7 +11,12 @@
 
 #include "ScheduledStep.h"
 
+#include <random>
+
 namespace mlac::test {
+
+/// What lists are made of in the step itself; rows and lengths are the caller's.
+enum class ListsFrom { Rows, Positions, Scores };
 
 struct ListsCase {
   std::string name;
@@ -29,6 +34,9 @@ struct ListsCase {
   int64_t others = 0;
   std::vector<int32_t> otherLengths = {};
   bool areHeadsOutermost = false; ///< of latent queries in memory, not of a chunk
+  /// Of positions, whose lists are -1 behind their lengths, or selected by scores among as many
+  /// keys of each token: attention is told no lengths then.
+  ListsFrom from = ListsFrom::Rows;
 };
 
 /// A case, lowered and planned. Rows that no valid entry names hold NaN; a fifth of the entries is
@@ -55,6 +63,8 @@ private:
     std::vector<std::vector<float>> keys;
   };
   void makeLists(Scope &scope);
+  int32_t makeEntry(const Scope &scope, int64_t token, int64_t index);
+  void makeRequests();
   /// What a token has that is not of the chunk.
   static constexpr float kOnto = 0.5f;
   /// Elements of a row, bytes of codes.
@@ -63,6 +73,7 @@ private:
   int64_t getTokens() const { return test.lengths.size(); }
 
   ListsCase test;
+  std::mt19937 engine{3};
   std::vector<Scope> scopes;
 };
 

@@ -34,8 +34,11 @@ bool PlanRun::evaluate(Block &block) {
             .Case([&](tile::WorkspaceOp workspace) {
               std::string name = "workspace" + std::to_string(values.size());
               int64_t elements = std::max<int64_t>(values[workspace.getElements()].number, 1);
-              if (workspace.getType().getElementType().isF32())
+              Type element = workspace.getType().getElementType();
+              if (element.isF32())
                 buffers[name] = std::vector<float>(elements, NAN);
+              else if (element.isInteger(32))
+                buffers[name] = std::vector<int32_t>(elements, 0x7FFFFFF0);
               else
                 buffers[name] = Bits(elements, kNaN);
               values[workspace.getResult()] = {name};

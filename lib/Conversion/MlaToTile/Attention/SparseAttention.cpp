@@ -61,6 +61,7 @@ private:
     unsigned poolArg = 0, countArg = 0, widthArg = 0;
     Operand rows;
     std::optional<Operand> lengths;
+    std::optional<Operand> ends; // of parts of a list (StepLowering::listEnds)
   };
   /// Where rows lie, as views.
   struct Source {
@@ -160,6 +161,8 @@ SparseKernel::SparseKernel(StepLowering &step, mla::SparseAttentionOp op)
   qPe = addOptional(op.getQPe());
   scope.rows = addInput(op.getRows());
   scope.lengths = addOptional(op.getLengths());
+  if (std::optional<TensorRef> ends = step.listEnds(op.getRows()); ends && !scope.lengths)
+    scope.ends = Operand{*ends, addArg(ends->buffer)};
   sink = addOptional(op.getSink());
   tokensArg = addArg(step.value(qLat.ref.sizes[0]));
   if (op.getNumSplits())
@@ -217,11 +220,18 @@ SparseKernel::Work SparseKernel::placeItem(KernelBuilder &b, ValueRange args, Va
   return work;
 }
 
-/// Of the token's list.
+/// Of the token's list, as far as it may have valid ones.
 Value SparseKernel::countEntries(KernelBuilder &b, ValueRange args, const Scope &scope,
                                  const Work &work) {
   Value width = args[scope.widthArg];
-  const std::optional<Operand> &lengths = scope.lengths;
+  const std::optional<Operand> &lengths = scope.lengths, &ends = scope.ends;
+  if (ends) {
+    int64_t parts = ends->ref.size(1);
+    Value first = b.mul(work.token, parts), end = b.loadScalar(args[ends->arg], first);
+    for (int64_t part = 1; part < parts; ++part)
+      end = b.maximum(end, b.loadScalar(args[ends->arg], b.add(first, part)));
+    return end;
+  }
   if (!lengths)
     return width;
   Value place = b.mul(work.token, lengths->ref.strides[0]);
@@ -377,7 +387,8 @@ void SparseKernel::writeProgram(KernelBuilder &b, ValueRange args) {
   });
 }
 
-/// The program's share of the items: neighbours, as equal as can be.
+/// The program's share of the items: every so many-th, since neighbours' lists are as long as each
+/// other, those of a prompt's first tokens short.
 void SparseKernel::writeItems(KernelBuilder &b, ValueRange args) {
   // Few rows may go to the side of a product that is not padded to 64.
   b.getInsertionBlock()->getParentOp()->setAttr(tile::kMaxRowsAttr, b.getI64IntegerAttr(heads));
@@ -386,14 +397,13 @@ void SparseKernel::writeItems(KernelBuilder &b, ValueRange args) {
   if (op.getChunk())
     tokens = loadTokens(b, args);
   Value items = op.getChunk() ? tokens.count : args[itemsArg];
-  Value first = b.divNarrow(b.mul(items, part), parts);
-  Value end = b.divNarrow(b.mul(items, b.add(part, 1)), parts);
-  if (op.getChunk()) {
+  Value behind = b.add(b.sub(items, part), b.sub(parts, b.index(1)));
+  Value turns = b.divNarrow(behind, parts);
+  b.loop(b.index(0), turns, b.index(1), {}, [&](Value turn, ValueRange) {
     // Wide sums would cost relay registers that it does not have.
-    first = b.addNarrow(tokens.begin, first);
-    end = b.addNarrow(tokens.begin, end);
-  }
-  b.loop(first, end, b.index(1), {}, [&](Value item, ValueRange) {
+    Value item = b.addNarrow(part, b.mulNarrow(turn, parts));
+    if (op.getChunk())
+      item = b.addNarrow(tokens.begin, item);
     write(b, args, placeItem(b, args, item));
     return SmallVector<Value>();
   });

@@ -157,6 +157,13 @@ public:
   TensorRef lookup(mlir::Value tensor) const { return tensors.at(tensor); }
   void setView(mlir::Value tensor, TensorRef ref) { tensors[tensor] = std::move(ref); }
   void forwardCache(mlir::Value result, mlir::Value from) { caches[result] = cache(from); }
+  /// Of lists of rows [T, K] the place behind the last valid entry of each part, i32 [T, parts];
+  /// nothing: whoever made them did not say.
+  std::optional<TensorRef> listEnds(mlir::Value rows) const {
+    auto known = ends.find(rows);
+    return known == ends.end() ? std::nullopt : std::optional(known->second);
+  }
+  void setListEnds(mlir::Value rows, TensorRef ref) { ends[rows] = std::move(ref); }
 
   /// Gives an operation's result its memory.
   TensorRef allocate(mlir::Value tensor);
@@ -242,7 +249,7 @@ private:
   mlir::tile::WorkOp work;
   mlir::Location loc;
   mlir::Operation *lastHeader = nullptr; // dims, buffers and constants come first
-  llvm::DenseMap<mlir::Value, TensorRef> tensors;
+  llvm::DenseMap<mlir::Value, TensorRef> tensors, ends;
   llvm::DenseMap<mlir::Value, mlir::Value> caches;
   llvm::DenseMap<mlir::Operation *, int64_t> elementsBehind; // of workspaces
   mlir::IRMapping scalars;

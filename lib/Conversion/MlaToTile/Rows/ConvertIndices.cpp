@@ -14,11 +14,15 @@
 //   vector  prefill out of range    the workspace starts at -2^31
 //   tile    row of the cache (PositionRows.h); place = start + position, not negative
 //
+// Where attention reads the rows, programs also leave where lists end: of tokens that see fewer
+// keys than a list has entries most of it is -1.
+//
 // (runtime/lib/cache/IndexMap is the same on the host, and refuses what is -1 here.)
 //
 //===----------------------------------------------------------------------===//
 
 #include "Plan/Lowerings.h"
+#include "Plan/PagedPool.h"
 #include "Plan/PositionRows.h"
 #include "Rows/RowKernel.h"
 
@@ -31,6 +35,14 @@ using namespace mlac::mla_to_tile;
 using Predicate = arith::CmpIPredicate;
 
 namespace {
+/// How a kernel knows behind which entry of a list all others are invalid.
+enum class ListEnd {
+  Unasked,     ///< nobody reads it
+  OfSelection, ///< mla.top_k's: a token's list has as many as it sees keys, the first ones
+  OfEntries,   ///< behind the last valid one of each program's part
+  OfList       ///< it does not
+};
+
 class IndexKernel {
 public:
   IndexKernel(StepLowering &step, mla::ConvertIndicesOp op);
@@ -47,9 +59,17 @@ private:
     kStarts,
     kNumStarts
   };
-  void write(KernelBuilder &b, ValueRange args);
+  void launch(StringRef name, ListEnd end);
+  void write(KernelBuilder &b, ValueRange args, ListEnd end);
   Value ofTokens(KernelBuilder &b, Value list, Value count, Value first) const;
   Value rowOfWorkspace(KernelBuilder &b, ValueRange args, Value position, Value prefills);
+  void askForEnds(OpFoldResult tokens);
+  void storeEnd(KernelBuilder &b, ValueRange args, ListEnd end, Value result, Value token,
+                Value column) const;
+  void storeOwnEnd(KernelBuilder &b, ValueRange args, Value end, Value token) const;
+  Value findEnds(KernelBuilder &b, Value result, Value column) const;
+  /// Of a list, each a program's.
+  int64_t countParts() const { return llvm::divideCeil(width, block); }
 
   StepLowering &step;
   mla::ConvertIndicesOp op;
@@ -57,8 +77,30 @@ private:
   int64_t width, block, columns, tileRows; // of a list, of a program's part of it, of its tile
   bool isFolded;
   SmallVector<Value> args;
+  ListEnd end = ListEnd::Unasked;
+  unsigned endsArg = 0;
 };
 } // namespace
+
+/// Parts of a list at most whose ends attention loads, one by one, for each token.
+static constexpr int64_t kMostEnds = 4;
+
+/// Whether attention reads the rows without being told how many of them there are.
+static bool needsEnds(mla::ConvertIndicesOp op) {
+  return llvm::any_of(op->getUsers(), [&](Operation *user) {
+    auto attention = dyn_cast<mla::SparseAttentionOp>(user);
+    return attention && attention.getRows() == op.getResult() && !attention.getLengths();
+  });
+}
+
+/// Whether lists are what mla.top_k selects among all keys that tokens see.
+static bool isSelected(Value lists) {
+  if (auto loop = lists.getDefiningOp<scf::ForOp>()) // of slices of the tokens
+    return isSelected(
+        loop.getTiedLoopYieldedValue(loop.getTiedLoopRegionIterArg(cast<OpResult>(lists)))->get());
+  auto select = lists.getDefiningOp<mla::TopKOp>();
+  return select && !select.getLengths();
+}
 
 IndexKernel::IndexKernel(StepLowering &step, mla::ConvertIndicesOp op)
     : step(step), op(op), rows(PositionRows::ofPlan(step, op.getCache(), op.getBatch())),
@@ -80,13 +122,43 @@ IndexKernel::IndexKernel(StepLowering &step, mla::ConvertIndicesOp op)
   if (op.getWorkspace())
     args.append({step.metadata("gather_req_id_per_token"), step.metadata("gather_starts"),
                  step.dim(op.getBatch(), "num_requests")});
+  if (needsEnds(op))
+    askForEnds(positions.sizes[0]);
 }
 
+void IndexKernel::askForEnds(OpFoldResult tokens) {
+  bool isSelection = isFolded && isSelected(op.getPositions());
+  int64_t parts = isSelection ? 1 : countParts();
+  if (parts > kMostEnds)
+    return;
+  end = isSelection ? ListEnd::OfSelection : ListEnd::OfEntries;
+  Builder builder(op.getContext());
+  TensorRef ends =
+      step.workspace({tokens, OpFoldResult(builder.getIndexAttr(parts))}, builder.getI32Type());
+  endsArg = args.size();
+  args.push_back(ends.buffer);
+  if (isSelection)
+    llvm::append_range(args, TokenArrays::ofPlan(step).args());
+  step.setListEnds(op.getResult(), ends);
+}
+
+/// The lists of few tokens are cut into pieces for all multiprocessors, each of few blocks, and who
+/// waits for them waits for the kernel: one request of 8192 tokens took 4 us more with ends.
 void IndexKernel::launch() {
+  if (end != ListEnd::OfEntries || !isFolded)
+    return launch("convert_indices", end);
+  constexpr int64_t kFewPieces = 4;
+  step.versionByRows(
+      args[kTokens], step.machine.numSms / kFewPieces,
+      [&] { launch("convert_indices", ListEnd::OfList); },
+      [&] { launch("convert_indices_many", end); });
+}
+
+void IndexKernel::launch(StringRef name, ListEnd end) {
   std::array<Value, 3> grid = {isFolded ? args[kTokens] : step.ceilDiv(args[kTokens], tileRows),
-                               step.constant(llvm::divideCeil(width, block)), step.constant(1)};
+                               step.constant(countParts()), step.constant(1)};
   step.launch(
-      "convert_indices", grid, args, [&](KernelBuilder &b, ValueRange inner) { write(b, inner); },
+      name, grid, args, [&](KernelBuilder &b, ValueRange inner) { write(b, inner, end); },
       op.getPrefillRequests() ? step.chainedReading(args[kPrefills]) : step.chained());
 }
 
@@ -126,7 +198,57 @@ Value IndexKernel::rowOfWorkspace(KernelBuilder &b, ValueRange args, Value posit
   return arith::MaxSIOp::create(b, place, none);
 }
 
-void IndexKernel::write(KernelBuilder &b, ValueRange args) {
+/// Of each row of the tile the place behind its last valid entry, or 0; of a folded one, whose rows
+/// are alike, of all of it. Places are exact in f32, which tiles are reduced in.
+Value IndexKernel::findEnds(KernelBuilder &b, Value result, Value column) const {
+  static_assert(mla::TopKOp::kMostSelected < 1 << 24);
+  ArrayRef<int64_t> shape = shapeOf(result);
+  Value place = b.add(b.iota(1, shape), splatIndex(b, column, result));
+  if (isFolded)
+    place = b.add(place, arith::MulIOp::create(b, b.iota(0, shape), b.constantI32(shape, columns)));
+  Value behind = isFolded ? b.add(column, block) : b.index(width); // rows of the tile that are none
+  Value none = b.constantI32(shape, 0);
+  Value isEntry =
+      arith::AndIOp::create(b, compare(b, Predicate::slt, place, splatIndex(b, behind, result)),
+                            compare(b, Predicate::sge, result, none));
+  Value ends = b.select(isEntry, b.add(place, b.constantI32(shape, 1)), none);
+  ends = arith::SIToFPOp::create(b, RankedTensorType::get(shape, b.getF32Type()), ends);
+  Value last =
+      isFolded ? RowKernel(step, b, block, /*stride=*/1, columns).most(ends) : b.reduceMax(ends);
+  auto type = RankedTensorType::get({tileRows, kWidthMultiple}, b.getI32Type());
+  return arith::FPToSIOp::create(b, type, b.broadcast(last, kWidthMultiple));
+}
+
+/// Of the one token that a folded program has: `end` is a tile of equal rows.
+void IndexKernel::storeOwnEnd(KernelBuilder &b, ValueRange args, Value end, Value token) const {
+  int64_t parts = this->end == ListEnd::OfSelection ? 1 : countParts();
+  Value part = b.programId(1), first = b.mul(token, parts);
+  Value count = b.choose(b.isBelow(part, b.index(parts)), b.index(1), b.index(0));
+  Value own = b.view(args[endsArg], b.extent(b.add(first, part)), {OpFoldResult(count), b.fixed(1)},
+                     {b.fixed(1), b.fixed(1)});
+  b.store(end, own, {b.index(0), b.index(0)});
+}
+
+void IndexKernel::storeEnd(KernelBuilder &b, ValueRange args, ListEnd end, Value result,
+                           Value token, Value column) const {
+  SmallVector<int64_t, 2> shape = {tileRows, kWidthMultiple};
+  auto splat = [&](Value number) { return b.splat(b.toI32(number), shape); };
+  if (end == ListEnd::OfList)
+    return storeOwnEnd(b, args, splat(b.add(column, block)), token);
+  if (end == ListEnd::OfSelection) {
+    Value keys = TokenArrays::inKernel(args.drop_front(endsArg + 1)).countKeys(b, token);
+    return storeOwnEnd(b, args, splat(b.minimum(keys, b.index(width))), token);
+  }
+  Value ends = findEnds(b, result, column);
+  if (isFolded)
+    return storeOwnEnd(b, args, ends, token);
+  Value ofAll =
+      b.view(args[endsArg], b.extent(b.programId(1)), {OpFoldResult(args[kTokens]), b.fixed(1)},
+             {b.fixed(countParts()), b.fixed(1)});
+  b.store(ends, ofAll, {token, b.index(0)});
+}
+
+void IndexKernel::write(KernelBuilder &b, ValueRange args, ListEnd end) {
   b.markRowKernel();
   Value token = b.programId(0), column = b.mul(b.programId(1), block);
   if (!isFolded)
@@ -154,6 +276,8 @@ void IndexKernel::write(KernelBuilder &b, ValueRange args) {
   Value isPosition = compare(b, Predicate::sge, position, b.constantI32(shapeOf(position), 0));
   result = b.select(isPosition, result, b.constantI32(shapeOf(result), -1));
   b.store(result, view(kResult), at);
+  if (end != ListEnd::Unasked)
+    storeEnd(b, args, end, result, token, column);
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::ConvertIndicesOp op) {

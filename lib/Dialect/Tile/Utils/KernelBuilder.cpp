@@ -60,6 +60,11 @@ Value KernelBuilder::addNarrow(Value a, Value b) {
   return createOrFold<arith::IndexCastUIOp>(getIndexType(),
                                             createOrFold<arith::AddIOp>(narrow(a), narrow(b)));
 }
+Value KernelBuilder::mulNarrow(Value a, Value b) {
+  auto narrow = [&](Value v) { return createOrFold<arith::IndexCastOp>(getI32Type(), v); };
+  return createOrFold<arith::IndexCastUIOp>(getIndexType(),
+                                            createOrFold<arith::MulIOp>(narrow(a), narrow(b)));
+}
 Value KernelBuilder::minimum(Value a, Value b) { return createOrFold<arith::MinSIOp>(a, b); }
 Value KernelBuilder::maximum(Value a, Value b) { return createOrFold<arith::MaxSIOp>(a, b); }
 

@@ -59,8 +59,9 @@ public:
   Value ceilDivNarrow(Value a, Value b);
   /// a / b, rounded down, for such numbers.
   Value divNarrow(Value a, Value b);
-  /// a + b of such numbers, whose sum then is known to have 32 bits.
+  /// a + b and a * b of such numbers, which then are known to have 32 bits.
   Value addNarrow(Value a, Value b);
+  Value mulNarrow(Value a, Value b);
   Value minimum(Value a, Value b);
   Value maximum(Value a, Value b);
   Value isBelow(Value a, Value b);
