@@ -100,14 +100,17 @@ static std::optional<bool> readWindowOfType(const ConfigReader &root, int64_t la
   if (!types)
     return std::nullopt;
   if (!types->is_array() || static_cast<int64_t>(types->size()) <= layer) {
-    root.error("layer_types", "expected a list with an element for each of num_hidden_layers");
+    std::string count = types->is_array() ? ", got " + std::to_string(types->size()) : "";
+    root.error("layer_types",
+               "expected a list with an element for each of num_hidden_layers" + count);
     return false;
   }
   const json &type = (*types)[static_cast<size_t>(layer)];
   if (type == "sliding_attention" || type == "full_attention")
     return type == "sliding_attention";
   root.error("layer_types", "layer " + std::to_string(layer) +
-                                ": known types are full_attention, sliding_attention");
+                                ": known types are full_attention, sliding_attention, got " +
+                                ConfigReader::print(type));
   return false;
 }
 
