@@ -18,6 +18,7 @@
 
 #include "ConfigParts.h"
 
+#include "mla/Dialect/Mla/IR/Softcap.h"
 #include "mla/Import/RopeTable.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -185,6 +186,10 @@ static void readScores(const ConfigReader &root, const GroupedType &type,
   if (!type.hasSoftcap)
     return;
   grouped.softcap = root.number("attn_logit_softcapping", 0, /*open=*/true).value_or(0);
+  if (grouped.softcap > mlir::mla::kMaxSoftcap)
+    root.error(
+        "attn_logit_softcapping",
+        llvm::formatv("expected at most {0:f0}, or null for none", mlir::mla::kMaxSoftcap).str());
   if (std::optional<double> scalar = root.number("query_pre_attn_scalar", 0, /*open=*/true))
     grouped.scale = 1 / std::sqrt(*scalar);
 }
