@@ -15,6 +15,7 @@
 using namespace mlac;
 using nlohmann::json;
 
+static constexpr double kMinFloat = std::numeric_limits<float>::min();
 static constexpr double kMaxFloat = std::numeric_limits<float>::max();
 
 const json *ConfigReader::find(llvm::StringRef key) const {
@@ -92,7 +93,9 @@ std::vector<double> ConfigReader::positiveNumbers(llvm::StringRef key, int64_t c
   std::vector<double> result;
   if (value && value->is_array())
     for (const json &element : *value)
-      if (element.is_number() && element.get<double>() > 0.0 && element.get<double>() <= kMaxFloat)
+      // Their inverses are in tables of f32, too.
+      if (element.is_number() && element.get<double>() >= kMinFloat &&
+          element.get<double>() <= kMaxFloat)
         result.push_back(element.get<double>());
   if (value && value->is_array() && value->size() == result.size() &&
       result.size() == static_cast<size_t>(count))

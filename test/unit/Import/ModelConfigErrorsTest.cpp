@@ -188,9 +188,12 @@ TEST(ModelConfigError, LongRopeFactorLists) {
                                     "expected a list of 16 positive numbers "
                                     "(qk_rope_head_dim / 2)");
   config = readConfigJson("minicpm3_4b");
-  config["rope_scaling"]["long_factor"][15] = 0;
-  EXPECT_NE(errorOf(config.dump()).find("...: expected a list of 16 positive numbers"),
-            std::string::npos);
+  for (double factor : {0.0, 1e-39, 1e39}) {
+    config["rope_scaling"]["long_factor"][15] = factor;
+    EXPECT_NE(errorOf(config.dump()).find("...: expected a list of 16 positive numbers"),
+              std::string::npos)
+        << factor;
+  }
   config["rope_scaling"].erase("long_factor");
   EXPECT_EQ(errorOf(config.dump()), "rope_scaling.long_factor is missing: expected a list of 16 "
                                     "positive numbers (qk_rope_head_dim / 2)");
