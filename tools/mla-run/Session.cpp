@@ -107,6 +107,9 @@ static void dropNulls(json &object) {
 
 json Session::modelConfig() const {
   const json &text = info.at("model").at("config");
+  if (text == "") // of a module that was lowered, or written by hand
+    throw std::runtime_error("the package holds no configuration of its model, which this needs: "
+                             "expected a package of a config.json, or of a module with mla.model");
   json config = text.is_string() ? json::parse(text.get<std::string>()) : text;
   dropNulls(config);
   config["model_type"] = info.at("model").at("model_type"); // what it was read as (--like)
