@@ -110,7 +110,11 @@ json Session::modelConfig() const {
   if (text == "") // of a module that was lowered, or written by hand
     throw std::runtime_error("the package holds no configuration of its model, which this needs: "
                              "expected a package of a config.json, or of a module with mla.model");
-  json config = text.is_string() ? json::parse(text.get<std::string>()) : text;
+  json config = text.is_string() ? json::parse(text.get<std::string>(), /*cb=*/nullptr,
+                                               /*allow_exceptions=*/false)
+                                 : text;
+  if (!config.is_object())
+    throw std::runtime_error("the configuration of its model in the package is no JSON object");
   dropNulls(config);
   config["model_type"] = info.at("model").at("model_type"); // what it was read as (--like)
   return config;
