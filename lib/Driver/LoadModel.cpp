@@ -509,6 +509,25 @@ FailureOr<OwningOpRef<ModuleOp>> mlac::loadSibling(ModuleOp module, const Compil
   return finishModel(loadConfig(*module.getContext(), path, text, options), options);
 }
 
+FailureOr<std::vector<LayerKind>> mlac::loadLayerKinds(ModuleOp module,
+                                                       const CompileOptions &options) {
+  llvm::Expected<std::vector<LayerKind>> kinds =
+      listLayerKinds(getModel(module).getConfig(), options.parsing);
+  if (kinds)
+    return std::move(*kinds);
+  auto place = dyn_cast<FileLineColLoc>(module.getLoc());
+  std::string path = place ? place.getFilename().str() : "";
+  // A model has its configuration with defaults, whose places are not the file's.
+  if (llvm::sys::fs::is_regular_file(path))
+    if (llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> file = readInputFile(path); !file)
+      llvm::consumeError(file.takeError());
+    else if (auto again = listLayerKinds((*file)->getBuffer(), options.parsing); !again) {
+      llvm::consumeError(kinds.takeError());
+      return emitProblems(*module.getContext(), path, again.takeError());
+    }
+  return emitFileError(*module.getContext(), path) << llvm::toString(kinds.takeError());
+}
+
 FailureOr<OwningOpRef<ModuleOp>> mlac::loadModel(MLIRContext &context, const std::string &input,
                                                  const CompileOptions &options) {
   std::string path = getModelFile(input);

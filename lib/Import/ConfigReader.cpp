@@ -15,7 +15,8 @@
 using namespace mlac;
 using nlohmann::json;
 
-static constexpr double kMaxDouble = std::numeric_limits<double>::max();
+static constexpr double kMinFloat = std::numeric_limits<float>::min();
+static constexpr double kMaxFloat = std::numeric_limits<float>::max();
 
 const json *ConfigReader::find(llvm::StringRef key) const {
   auto it = object.find(key.str());
@@ -56,7 +57,11 @@ std::optional<double> ConfigReader::number(llvm::StringRef key, int64_t least, b
     return std::nullopt;
   if (value->is_number()) {
     double number = value->get<double>();
-    if (number <= kMaxDouble && (open ? number > least : number >= least))
+    if (number > kMaxFloat) {
+      error(key, llvm::formatv("expected a number <= {0:e}, which f32 holds", kMaxFloat).str());
+      return std::nullopt;
+    }
+    if (open ? number > least : number >= least)
       return number;
   }
   error(key, llvm::formatv("expected a number {0} {1}", open ? ">" : ">=", least).str());
@@ -88,7 +93,9 @@ std::vector<double> ConfigReader::positiveNumbers(llvm::StringRef key, int64_t c
   std::vector<double> result;
   if (value && value->is_array())
     for (const json &element : *value)
-      if (element.is_number() && element.get<double>() > 0.0 && element.get<double>() <= kMaxDouble)
+      // Their inverses are in tables of f32, too.
+      if (element.is_number() && element.get<double>() >= kMinFloat &&
+          element.get<double>() <= kMaxFloat)
         result.push_back(element.get<double>());
   if (value && value->is_array() && value->size() == result.size() &&
       result.size() == static_cast<size_t>(count))

@@ -18,6 +18,7 @@
 
 #include "ConfigParts.h"
 
+#include "mla/Dialect/Mla/IR/Softcap.h"
 #include "mla/Import/RopeTable.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -100,14 +101,17 @@ static std::optional<bool> readWindowOfType(const ConfigReader &root, int64_t la
   if (!types)
     return std::nullopt;
   if (!types->is_array() || static_cast<int64_t>(types->size()) <= layer) {
-    root.error("layer_types", "expected a list with an element for each of num_hidden_layers");
+    std::string count = types->is_array() ? ", got " + std::to_string(types->size()) : "";
+    root.error("layer_types",
+               "expected a list with an element for each of num_hidden_layers" + count);
     return false;
   }
   const json &type = (*types)[static_cast<size_t>(layer)];
   if (type == "sliding_attention" || type == "full_attention")
     return type == "sliding_attention";
   root.error("layer_types", "layer " + std::to_string(layer) +
-                                ": known types are full_attention, sliding_attention");
+                                ": known types are full_attention, sliding_attention, got " +
+                                ConfigReader::print(type));
   return false;
 }
 
@@ -182,6 +186,10 @@ static void readScores(const ConfigReader &root, const GroupedType &type,
   if (!type.hasSoftcap)
     return;
   grouped.softcap = root.number("attn_logit_softcapping", 0, /*open=*/true).value_or(0);
+  if (grouped.softcap > mlir::mla::kMaxSoftcap)
+    root.error(
+        "attn_logit_softcapping",
+        llvm::formatv("expected at most {0:f0}, or null for none", mlir::mla::kMaxSoftcap).str());
   if (std::optional<double> scalar = root.number("query_pre_attn_scalar", 0, /*open=*/true))
     grouped.scale = 1 / std::sqrt(*scalar);
 }

@@ -51,7 +51,7 @@ struct ImportConfigPass : mlac::impl::ImportConfigBase<ImportConfigPass> {
       return signalPassFailure();
     }
     if (decodeThreshold < 0) {
-      module.emitError() << "option decode-threshold = " << decodeThreshold
+      module.emitError() << "option decode-threshold = " << decodeThreshold.getValue()
                          << ", expected at least 0";
       return signalPassFailure();
     }

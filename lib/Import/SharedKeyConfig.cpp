@@ -61,10 +61,11 @@ static const json *findInList(const ConfigReader &root, llvm::StringRef key, int
   const json &list = *root.find(key);
   if (list.is_array() && static_cast<int64_t>(list.size()) >= layers)
     return &list[static_cast<size_t>(layer)];
-  root.error(key, llvm::formatv("expected a list with an element for each of the {0} layers of "
-                                "num_hidden_layers",
-                                layers)
-                      .str());
+  root.error(key,
+             llvm::formatv("expected a list with an element for each of the {0} layers of "
+                           "num_hidden_layers{1}",
+                           layers, list.is_array() ? ", got " + std::to_string(list.size()) : "")
+                 .str());
   return nullptr;
 }
 
@@ -78,8 +79,8 @@ static int64_t readEveryOfType(const ConfigReader &root, int64_t layer, int64_t 
     llvm::SmallVector<llvm::StringRef, std::size(kKinds)> names;
     for (const Kind &known : kKinds)
       names.push_back(known.name);
-    root.error("layer_types",
-               "layer " + std::to_string(layer) + ": known types are " + llvm::join(names, ", "));
+    root.error("layer_types", "layer " + std::to_string(layer) + ": known types are " +
+                                  llvm::join(names, ", ") + ", got " + ConfigReader::print(*type));
     return kNone;
   }
   if (kind->every == kNone)

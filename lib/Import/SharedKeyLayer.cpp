@@ -8,6 +8,7 @@
 
 #include "SharedKeyLayer.h"
 
+#include "CacheErrors.h"
 #include "CacheFormats.h"
 #include "SelectionLimits.h"
 #include "WeightArguments.h"
@@ -38,20 +39,35 @@ static constexpr int64_t kStatesOfPage = 8;
 /// Null where there is no such type, with an error.
 mla::CacheType SharedKeyLayer::poolType(const RowFormat &rows, int64_t pageSize,
                                         int64_t tokensPerRow, bool hadamard) {
-  return mla::CacheType::getChecked([&] { return emitError(loc); }, builder.getContext(), pageSize,
-                                    ArrayRef(rows.fields), element, mla::RopeOrder::Interleaved,
-                                    rows.name, rows.rule, tokensPerRow,
-                                    /*window=*/int64_t(0), hadamard);
+  auto verify = [&](function_ref<InFlightDiagnostic()> emit, const RowFormat &format) {
+    return mla::CacheType::verify(emit, pageSize, format.fields, element,
+                                  mla::RopeOrder::Interleaved, format.name, format.rule,
+                                  tokensPerRow, /*window=*/0, hadamard);
+  };
+  auto verifyPlain = [&](auto emit) { return verify(emit, plainKeys()); };
+  // --cache-format is of keys: rows of an indexer have a format of their own.
+  bool isOfOption = rows.name == kKeyFormat;
+  auto emit = [&] { return isOfOption ? emitCacheError(loc, verifyPlain) : emitError(loc); };
+  if (failed(verify(emit, rows)))
+    return {};
+  return mla::CacheType::get(builder.getContext(), pageSize, rows.fields, element,
+                             mla::RopeOrder::Interleaved, rows.name, rows.rule, tokensPerRow,
+                             /*window=*/0, hadamard);
 }
 
 mla::CacheType SharedKeyLayer::entryType(const RowFormat &rows, bool hadamard) {
   return poolType(rows, std::max<int64_t>(kTokensOfPage / shared.every, 1), shared.every, hadamard);
 }
 
+/// Keys of the activations' type.
+SharedKeyLayer::RowFormat SharedKeyLayer::plainKeys() {
+  return {"", {{cache::Part::Latent, /*heads=*/1, config.vHeadDim}}, mla::ScaleRule::Raw};
+}
+
 /// Keys: whole rows of the activations' type, or codes and the columns that are rotated.
 SharedKeyLayer::RowFormat SharedKeyLayer::keyFormat() {
   if (options.cacheFormat.empty())
-    return {"", {{cache::Part::Latent, /*heads=*/1, config.vHeadDim}}, mla::ScaleRule::Raw};
+    return plainKeys();
   return {options.cacheFormat,
           mla::CacheType::latentFields(config.qkNopeHeadDim, config.qkRopeHeadDim),
           mla::ScaleRule::PowerOfTwo};

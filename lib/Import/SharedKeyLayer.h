@@ -57,6 +57,7 @@ private:
     Pool *states, *entries;
   };
 
+  RowFormat plainKeys();
   RowFormat keyFormat();
   mlir::mla::CacheType poolType(const RowFormat &rows, int64_t pageSize, int64_t tokensPerRow,
                                 bool hadamard = false);

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import re
@@ -158,7 +159,11 @@ def _unknown_option(text: str, options: Iterable[str]) -> str | None:
     if not unknown or unknown.group(1) not in names:
         return None
     flag = unknown.group(1)
-    hint = f", did you mean {similar.group(1).replace('-', '_')}?" if similar else ""
+    # The compiler always names its nearest option, however far that is.
+    if similar and difflib.get_close_matches(flag, [similar.group(1)]):
+        hint = f", did you mean {similar.group(1).replace('-', '_')}?"
+    else:
+        hint = f"; {COMPILER} --help lists what it has"
     return f"unknown option '{names[flag]}': {COMPILER} has no --{flag}{hint}"
 
 

@@ -17,3 +17,6 @@
 // NOTJSON: errors.mlir:1:1: not valid JSON
 // PAGE: page size 0, expected 1 to 65536
 // DTYPE: i8
+
+// RUN: not mla-opt %s --mla-import-config="config=%data/configs/deepseek_v3_tiny.json decode-threshold=-1" 2>&1 | FileCheck %s --check-prefix=THRESHOLD
+// THRESHOLD: error: option decode-threshold = -1, expected at least 0

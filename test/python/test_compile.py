@@ -142,10 +142,13 @@ class CompileTest(unittest.TestCase):
         self.assertNotIn(tempfile.gettempdir(), str(caught.exception))
         with self.assertRaisesRegex(mlac.CompileError, "no-such-option"):
             self.compile(TINY, no_such_option=True)
-        # The nearest of the program's options is none for 'foo': '--o=1'.
-        with self.assertRaisesRegex(mlac.CompileError,
-                                    "^unknown option 'foo': mla-compile has no --foo$"):
-            self.compile(TINY, foo=1)
+        # The program's nearest options, '--o' and '--tune-batch', are none for these.
+        for name in ("foo", "no_such"):
+            flag = name.replace("_", "-")
+            with self.assertRaisesRegex(mlac.CompileError,
+                                        f"^unknown option '{name}': mla-compile has no --{flag}; "
+                                        "mla-compile --help lists what it has$"):
+                self.compile(TINY, **{name: 1})
         with self.assertRaisesRegex(mlac.CompileError, "^unknown option 'pagesize': mla-compile "
                                     r"has no --pagesize, did you mean page_size\?$"):
             self.compile(TINY, pagesize=64)

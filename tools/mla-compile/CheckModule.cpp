@@ -12,10 +12,12 @@
 
 #include "Options.h"
 #include "Progress.h"
+#include "ScheduleOptions.h"
 
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlac;
 using mlir::mla::Form;
@@ -105,6 +107,8 @@ static bool checkUses(const Attentions &attentions, const CompileOptions &option
         Use{"absorbed=codes", options.requantisesAbsorbed, attentions.absorbed, kAbsorbed},
         Use{"mixed", options.mixed == mlir::mla::SharePrefixMode::Always, attentions.seeingAll,
             kLatents},
+        Use{"cost-report", options.costReport != nullptr,
+            attentions.seeingAll || attentions.selecting, kLatents},
         Use{"expand-from", options.expandFrom != 0, attentions.seeingAll, kLatents},
         Use{"sparse-mode", options.sparseMode == mlir::mla::SparseMode::Separate,
             attentions.selecting || attentions.overLists, kSelected}})
@@ -113,10 +117,21 @@ static bool checkUses(const Attentions &attentions, const CompileOptions &option
   return true;
 }
 
+/// Whether --schedule-report has a target whose kernels are scheduled.
+static bool checkScheduleReport(const Invocation &invocation) {
+  const std::vector<std::string> &targets = invocation.options.targets;
+  auto isOfSchedules = [](const std::string &name) {
+    return isScheduled(*findCompileTarget(name));
+  };
+  return !invocation.wantsScheduleReport || llvm::any_of(targets, isOfSchedules) ||
+         fail("--schedule-report is for " + listTargets(" and ", isScheduled) + ", the target is " +
+              llvm::join(targets, ","));
+}
+
 bool mlac::checkModule(mlir::ModuleOp module, const Invocation &invocation) {
   const CompileOptions &options = invocation.options;
   Attentions attentions(module, options.import.form);
-  return checkRowWidth(module, invocation.rowWidth) &&
+  return checkScheduleReport(invocation) && checkRowWidth(module, invocation.rowWidth) &&
          checkScaleRule(module, invocation.scaleRule) &&
          checkForm(attentions, options.import.form) && checkUses(attentions, options);
 }

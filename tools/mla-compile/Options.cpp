@@ -424,7 +424,7 @@ static bool readOptions(CompileOptions &options) {
                 "on the batch");
   if (expandFrom.getNumOccurrences() > 0 && (expandFrom < 1 || form != mlir::mla::Form::Auto))
     return fail("--expand-from: expected at least 1 token and --form=auto, got " +
-                llvm::Twine(expandFrom));
+                llvm::Twine(expandFrom) + " and --form=" + stringifyForm(form));
   if (scoresBudget < 1)
     return fail("--scores-budget: expected at least 1 byte, got " +
                 llvm::Twine(scoresBudget.getValue()));

@@ -16,7 +16,6 @@
 #include "mla/Driver/CompileKinds.h"
 #include "mla/Driver/Emit.h"
 #include "mla/Driver/LoadModel.h"
-#include "mla/Package/ModelDescription.h"
 #include "mla/Package/PackageFile.h"
 #include "mla/RegisterAll.h"
 
@@ -48,10 +47,9 @@ static bool findKinds(mlir::ModuleOp module, const Invocation &invocation,
   if (invocation.namesLayer || invocation.simulation || invocation.level != kPackageLevel ||
       !isConfigFile(invocation.input))
     return true;
-  llvm::Expected<std::vector<LayerKind>> found =
-      listLayerKinds(getModel(module).getConfig(), invocation.options.parsing);
-  if (!found)
-    return fail(llvm::toString(found.takeError()));
+  mlir::FailureOr<std::vector<LayerKind>> found = loadLayerKinds(module, invocation.options);
+  if (mlir::failed(found))
+    return fail("cannot compile '" + invocation.input + "'");
   if (found->size() < 2)
     return true;
   if (invocation.tuning || !invocation.explanation.empty()) {

@@ -191,6 +191,12 @@ static int printRun(const BenchRun &run, const Arguments &arguments) {
 static BenchOptions readOptions(const Arguments &arguments) {
   if (arguments.has("json") && arguments.has("csv"))
     throw std::runtime_error("--json and --csv exclude each other");
+  if (arguments.has("csv") && arguments.has("moves"))
+    throw std::runtime_error("option '--moves' has no columns in --csv: --json has its times");
+  if (arguments.has("csv") && arguments.has("profile") && !arguments.has("report") &&
+      !arguments.has("trace"))
+    throw std::runtime_error("option '--profile' has no columns in --csv: expected --report or "
+                             "--trace, too, or --json");
   if (arguments.has("module") && !arguments.has("weights"))
     throw std::runtime_error("option '--module' is for --weights");
   std::vector<std::string> taken = {arguments.positional(0), arguments.get("weights", "")};

@@ -138,8 +138,9 @@ static ErrorMeasure runRequests(const Session &session, mla_engine *engine, mla_
 
 std::vector<Finding> mlac::run::checkLatents(const Session &session, const CheckOptions &options) {
   if (!session.info.at("weights").empty())
-    throw std::runtime_error("the package was compiled with --inputs=latents: the reference knows "
-                             "whole layers, from hidden states on, and attention alone");
+    throw std::runtime_error("the package's functions take no hidden states (mla-compile "
+                             "--inputs=latents, --cached): the reference knows whole layers, from "
+                             "hidden states on, and attention alone");
   constexpr int64_t kSeveral = 5;
   int64_t longest = options.queryLen.value_or(longestQuery(session, kSeveral));
   Engine engine = makeEngine(session, getCheckSizes(session, options, longest));

@@ -107,7 +107,14 @@ static void dropNulls(json &object) {
 
 json Session::modelConfig() const {
   const json &text = info.at("model").at("config");
-  json config = text.is_string() ? json::parse(text.get<std::string>()) : text;
+  if (text == "") // of a module that was lowered, or written by hand
+    throw std::runtime_error("the package holds no configuration of its model, which this needs: "
+                             "expected a package of a config.json, or of a module with mla.model");
+  json config = text.is_string() ? json::parse(text.get<std::string>(), /*cb=*/nullptr,
+                                               /*allow_exceptions=*/false)
+                                 : text;
+  if (!config.is_object())
+    throw std::runtime_error("the configuration of its model in the package is no JSON object");
   dropNulls(config);
   config["model_type"] = info.at("model").at("model_type"); // what it was read as (--like)
   return config;
@@ -118,6 +125,24 @@ int64_t Session::layerNumber() const {
   auto options = info.at("options").get<std::string>();
   size_t at = options.find(option);
   return at == std::string::npos ? 0 : std::stoll(options.substr(at + option.size()));
+}
+
+/// Who runs a command knows its options, not those of the engine that they make.
+static void checkSizes(mla_status status, const char *what) {
+  static constexpr std::pair<const char *, const char *> kOptions[] = {
+      {"workspace_tokens", "--chunk-tokens sets it"},
+      {"max_seq_len", "--context and --query-len set it"},
+      {"max_num_tokens", "--batch and --query-len set it"},
+      {"num_pages", "--batch, --context and --query-len set it"},
+      {"num_sms", "--num-sms sets it"}};
+  if (status == MLA_OK)
+    return;
+  std::string message = mla_last_error();
+  for (const auto &[name, hint] : kOptions)
+    if (message.find(name + std::string(" = ")) != std::string::npos)
+      message += std::string("; ") + hint;
+  throw std::runtime_error(std::string(what) + ": " + message + " (" + mla_status_name(status) +
+                           ")");
 }
 
 Engine mlac::run::makeEngine(const Session &session, const EngineSizes &sizes) {
@@ -131,8 +156,8 @@ Engine mlac::run::makeEngine(const Session &session, const EngineSizes &sizes) {
   options.num_sms = sizes.processors;
   options.tensor_parallel_rank = sizes.rank;
   Engine engine;
-  check(mla_engine_create(session.package.get(), session.device.get(), &options, engine.out()),
-        "making the engine");
+  checkSizes(mla_engine_create(session.package.get(), session.device.get(), &options, engine.out()),
+             "making the engine");
   return engine;
 }
 
@@ -199,7 +224,7 @@ void mlac::run::planStep(mla_plan *plan, const Batch &batch, const char *functio
   mla_status status = mla_step_plan(plan, &description, function, nullptr);
   if (status == MLA_OUT_OF_PAGES)
     throw std::runtime_error("planning a step: out of cache pages");
-  check(status, "planning a step");
+  checkSizes(status, "planning a step");
 }
 
 std::optional<int64_t> Session::selectedKeys() const {

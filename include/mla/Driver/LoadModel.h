@@ -15,6 +15,7 @@
 #define MLA_DRIVER_LOADMODEL_H
 
 #include "mla/Driver/Compile.h"
+#include "mla/Import/LayerKinds.h"
 
 namespace mlac {
 
@@ -38,6 +39,11 @@ loadModel(mlir::MLIRContext &context, const std::string &path, const CompileOpti
 /// is not read again.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> loadSibling(mlir::ModuleOp module,
                                                                const CompileOptions &options);
+
+/// The kinds of layers of the configuration that `module` was loaded from (LayerKinds.h). Errors go
+/// to the context's diagnostics, at their places in the file.
+mlir::FailureOr<std::vector<LayerKind>> loadLayerKinds(mlir::ModuleOp module,
+                                                       const CompileOptions &options);
 
 } // namespace mlac
 

@@ -67,7 +67,7 @@ struct ConvertTileToCpu : mlac::impl::ConvertTileToCpuBase<ConvertTileToCpu> {
 
   void runOnOperation() override {
     if (lanes != 8 && lanes != 16) {
-      getOperation().emitError("expected lanes 8 or 16, got ") << lanes;
+      getOperation().emitError("expected lanes 8 or 16, got ") << lanes.getValue();
       return signalPassFailure();
     }
     SmallVector<tile::KernelOp> kernels(getOperation().getOps<tile::KernelOp>());

@@ -148,3 +148,42 @@ func.func @heads_outermost_rope_queries(%q: tensor<?x4x16xf32> {mla.input = "q",
       scale 0.5 -> tensor<?x4x16xf32>
   return %o : tensor<?x4x16xf32>
 }
+
+// -----
+
+// The verifier of tensor.expand_shape reads places as 32 bits.
+func.func @groups_of_no_tensor(%x: tensor<?x16xbf16> {mla.input = "x"}, %n: !mla.batch) -> (tensor<?x4x4xbf16> {mla.output = "y"}) {
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %x, %c0 : tensor<?x16xbf16>
+  // expected-error@+1 {{expected dimensions below 3 in groups, got 4294967296}}
+  %y = tensor.expand_shape %x [[4294967296], [1, 2]] output_shape [%rows, 4, 4] : tensor<?x16xbf16> into tensor<?x4x4xbf16>
+  return %y : tensor<?x4x4xbf16>
+}
+
+// -----
+
+func.func @merged_groups_of_no_tensor(%x: tensor<?x4x4xbf16> {mla.input = "x"}, %n: !mla.batch) -> (tensor<?x16xbf16> {mla.output = "y"}) {
+  // expected-error@+1 {{expected dimensions below 3 in groups, got 4294967298}}
+  %y = tensor.collapse_shape %x [[0], [1, 4294967298]] : tensor<?x4x4xbf16> into tensor<?x16xbf16>
+  return %y : tensor<?x16xbf16>
+}
+
+// -----
+
+func.func @dim_behind_the_last(%x: tensor<?x8xbf16> {mla.input = "x"}, %n: !mla.batch) {
+  %c2 = arith.constant 2 : index
+  // expected-error@+1 {{expected a dimension below 2, got 2}}
+  %rows = tensor.dim %x, %c2 : tensor<?x8xbf16>
+  %more = arith.addi %rows, %rows : index
+  return
+}
+
+// -----
+
+func.func @dim_of_a_dim(%x: tensor<?x8xbf16> {mla.input = "x"}, %batch: !mla.batch) {
+  %n = mla.batch_dim %batch "num_requests" : <query_len = ?>
+  // expected-error@+1 {{expected a constant dimension in a step function}}
+  %rows = tensor.dim %x, %n : tensor<?x8xbf16>
+  %more = arith.addi %rows, %rows : index
+  return
+}

@@ -1,4 +1,6 @@
 // RUN: mla-opt %s --convert-tile-to-cpu --split-input-file --verify-diagnostics
+// RUN: not mla-opt %s --convert-tile-to-cpu=lanes=4 --split-input-file 2>&1 | FileCheck %s --check-prefix=LANES
+// LANES: error: expected lanes 8 or 16, got 4
 
 tile.kernel @constant_of_unequal_elements(%x: memref<?xf32>) {
   %c0 = arith.constant 0 : index

@@ -120,6 +120,31 @@ func.func private @rope_v3() attributes {rope = #mla.rope<order = half, dim = 64
 
 // -----
 
+// expected-error @+1 {{expected theta above 0 that f32 holds, got 1.000000e-39}}
+func.func private @rope_v5_theta() attributes {rope = #mla.rope<order = half, dim = 4, length = 4096, theta = 1.0e-39>}
+
+// -----
+
+// expected-error @+1 {{expected a multiplier that f32 holds, got 1.000000e+39}}
+func.func private @rope_v5_multiplier() attributes {rope = #mla.rope<order = half, dim = 4, length = 4096, theta = 1.0e4, multiplier = 1.0e39>}
+
+// -----
+
+// expected-error @+1 {{expected factor above 0 that f32 holds, got 1.000000e+39}}
+func.func private @rope_v5_factor() attributes {rope = #mla.rope<order = half, dim = 4, length = 4096, theta = 1.0e4, scaling = yarn, factor = 1.0e39, original_max_position = 8>}
+
+// -----
+
+// expected-error @+1 {{expected beta_slow above 0 that f32 holds, got 0.000000e+00}}
+func.func private @rope_v5_beta() attributes {rope = #mla.rope<order = half, dim = 4, length = 4096, theta = 1.0e4, scaling = yarn, factor = 4.0, original_max_position = 8, beta_slow = 0.0>}
+
+// -----
+
+// expected-error @+1 {{expected longrope's factors above 0 that f32 holds, got 0.000000e+00}}
+func.func private @rope_v5_factors() attributes {rope = #mla.rope<order = half, dim = 4, length = 4096, theta = 1.0e4, scaling = longrope, original_max_position = 8, short_factors = [1.0, 2.0], long_factors = [1.0, 0.0]>}
+
+// -----
+
 // expected-error @+1 {{longrope: expected 32 factors, got 1}}
 func.func private @rope_v4() attributes {rope = #mla.rope<order = half, dim = 64, theta = 1.0e4, length = 4096, scaling = longrope, short_factors = [1.0]>}
 
@@ -1113,6 +1138,28 @@ func.func @grouped_c4_softcap(%q: tensor<?x8x64xbf16>, %k: !kp, %v: !vp, %b: !ml
   // expected-error @+1 {{expected a finite softcap >= 0, got -2.0}}
   %0 = mla.grouped_attention query(%q : tensor<?x8x64xbf16>) keys(%k : !kp) values(%v : !vp)
       over %b : !mla.batch softcap -2.0 scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!kp = !mla.cache<page_size = 16, fields = [key: 4x64], element = bf16, format = "k_nhd">
+!vp = !mla.cache<page_size = 16, fields = [value: 4x32], element = bf16, format = "v_nhd">
+func.func @grouped_c4_softcap_wide(%q: tensor<?x8x64xbf16>, %k: !kp, %v: !vp, %b: !mla.batch, %n: index) {
+  // expected-error @+1 {{expected a softcap <= 512, got 5.125000e+02}}
+  %0 = mla.grouped_attention query(%q : tensor<?x8x64xbf16>) keys(%k : !kp) values(%v : !vp)
+      over %b : !mla.batch softcap 512.5 scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!kp = !mla.cache<page_size = 16, fields = [key: 4x64], element = bf16, format = "k_nhd">
+!vp = !mla.cache<page_size = 16, fields = [value: 4x32], element = bf16, format = "v_nhd">
+func.func @grouped_c4_scale_infinite(%q: tensor<?x8x64xbf16>, %k: !kp, %v: !vp, %b: !mla.batch, %n: index) {
+  // expected-error @+1 {{expected scale <= 1.000000e+38, got 1.000000e+39}}
+  %0 = mla.grouped_attention query(%q : tensor<?x8x64xbf16>) keys(%k : !kp) values(%v : !vp)
+      over %b : !mla.batch softcap 512.0 scale 1.0e39 -> tensor<?x8x32xbf16>
   return
 }
 

@@ -245,7 +245,7 @@ TEST(GroupedConfig, LayersWithAndWithoutAWindowAreOfTwoKinds) {
   // Of every layer, not only of the first, something may be wrong.
   EXPECT_NE(list({{"model_type", "gemma2"},
                   {"layer_types", {"full_attention", "sliding_attention", "full_attention"}}})
-                .find("expected a list with an element for each of num_hidden_layers"),
+                .find("expected a list with an element for each of num_hidden_layers, got 3"),
             std::string::npos);
 }
 
@@ -366,6 +366,9 @@ TEST(GroupedConfigError, NamesKeysAndLimits) {
        "use_bidirectional_attention = true: attention to later tokens is not supported"},
       {{{"model_type", "mistral"}, {"sliding_window", 0}},
        "sliding_window = 0: expected an integer from 1"},
+      {{{"model_type", "gemma2"}, {"attn_logit_softcapping", 513}},
+       "attn_logit_softcapping = 513: expected at most 512, or null for none"},
+      {{{"model_type", "gemma2"}, {"attn_logit_softcapping", 512}}, ""},
       {{{"model_type", "gemma2"}, {"sliding_window", nullptr}},
        "sliding_window is missing: layer 0 is sliding_attention, which needs a window"},
       {{{"model_type", "qwen3"},
@@ -374,7 +377,7 @@ TEST(GroupedConfigError, NamesKeysAndLimits) {
        "use_sliding_window = false: layer 0 is sliding_attention, which needs a window"},
       {{{"model_type", "gemma2"}, {"sliding_window", 8}, {"layer_types", {"full_attention"}}}, ""},
       {{{"model_type", "gemma2"}, {"sliding_window", 8}, {"layer_types", {"chunked_attention"}}},
-       "layer 0: known types are full_attention, sliding_attention"},
+       "layer 0: known types are full_attention, sliding_attention, got \"chunked_attention\""},
       {{{"layer_types", {"sliding_attention"}}, {"sliding_window", 8}},
        "layer 0 is sliding_attention, and all layers of such models have no window, expected "
        "full_attention or no list"},

@@ -157,6 +157,9 @@ TEST(ModelConfigError, RopeNumbersOutOfRange) {
                                         "original_max_position_embeddings <= 2147483647");
   EXPECT_EQ(withScaling("factor", "40"), "rope_scaling.factor = \"40\": expected a number >= 1");
   EXPECT_EQ(withScaling("beta_fast", 0), "rope_scaling.beta_fast = 0: expected a number > 0");
+  EXPECT_EQ(withScaling("attention_factor", 1e39),
+            "rope_scaling.attention_factor = 1e+39: expected a number <= 3.402823e+38, which f32 "
+            "holds");
   EXPECT_EQ(withScaling("beta_slow", -1), "rope_scaling.beta_slow = -1: expected a number > 0");
   EXPECT_EQ(withScaling("truncate", false),
             "rope_scaling.truncate = false: only a rounded correction range is "
@@ -185,9 +188,12 @@ TEST(ModelConfigError, LongRopeFactorLists) {
                                     "expected a list of 16 positive numbers "
                                     "(qk_rope_head_dim / 2)");
   config = readConfigJson("minicpm3_4b");
-  config["rope_scaling"]["long_factor"][15] = 0;
-  EXPECT_NE(errorOf(config.dump()).find("...: expected a list of 16 positive numbers"),
-            std::string::npos);
+  for (double factor : {0.0, 1e-39, 1e39}) {
+    config["rope_scaling"]["long_factor"][15] = factor;
+    EXPECT_NE(errorOf(config.dump()).find("...: expected a list of 16 positive numbers"),
+              std::string::npos)
+        << factor;
+  }
   config["rope_scaling"].erase("long_factor");
   EXPECT_EQ(errorOf(config.dump()), "rope_scaling.long_factor is missing: expected a list of 16 "
                                     "positive numbers (qk_rope_head_dim / 2)");
@@ -265,6 +271,8 @@ TEST(ModelConfigError, A42_LatentsOfOtherTypes) {
 TEST(ModelConfigError, WrongKinds) {
   EXPECT_EQ(errorWith({{"attention_bias", 1}}), "attention_bias = 1: expected true or false");
   EXPECT_EQ(errorWith({{"rms_norm_eps", 0}}), "rms_norm_eps = 0: expected a number > 0");
+  EXPECT_EQ(errorWith({{"rms_norm_eps", 1e39}}),
+            "rms_norm_eps = 1e+39: expected a number <= 3.402823e+38, which f32 holds");
   EXPECT_EQ(errorWith({{"rope_interleave", "yes"}}),
             "rope_interleave = \"yes\": expected true or false");
 }

@@ -67,7 +67,7 @@ TEST(SharedKeysError, V4_46_NamesKeysAndLimits) {
   EXPECT_EQ(
       error({{"compress_ratios", {0, 0, 4}}}),
       "compress_ratios = [0,0,4]: expected a list with an element for each of the 43 layers of "
-      "num_hidden_layers");
+      "num_hidden_layers, got 3");
   EXPECT_EQ(
       error({{"compress_ratios", {0, 0, 8}}, {"num_hidden_layers", 3}}),
       "compress_ratios = [0,0,8]: layers with entries of 8 tokens are not supported, expected "
@@ -81,7 +81,7 @@ TEST(SharedKeysError, V4_46_NamesKeysAndLimits) {
                    {"layer_types", {"full_attention"}}},
                   0),
             "layer_types = [\"full_attention\"]: layer 0: known types are sliding_attention, "
-            "compressed_sparse_attention, heavily_compressed_attention");
+            "compressed_sparse_attention, heavily_compressed_attention, got \"full_attention\"");
   EXPECT_EQ(error({{"compress_rope_theta", nullptr}}),
             "compress_rope_theta is missing: layers with entries need it");
   EXPECT_EQ(error({{"o_groups", 7}}), "o_groups = 7: expected a divisor of num_attention_heads 64");

@@ -251,7 +251,7 @@ LogicalResult StepLowering::lowerOp(Operation *op) {
         allocate(empty.getResult());
         return success();
       })
-      .Case<tensor::DimOp>([](auto) { return success(); }) // views take sizes from their sources
+      .Case<tensor::DimOp>([&](auto dimOp) { return lowerDim(dimOp); })
       .Default([](Operation *other) {
         return other->emitOpError("is not supported in a step function");
       });
@@ -299,6 +299,21 @@ LogicalResult StepLowering::lowerMlaOp(Operation *op) {
         else
           return typed.emitOpError("has no kernels yet on any target");
       });
+}
+
+/// Views take sizes from their sources, so that most of these have no other reader.
+LogicalResult StepLowering::lowerDim(tensor::DimOp op) {
+  if (llvm::all_of(op->getUsers(),
+                   [](Operation *user) { return isa<tensor::TensorDialect>(user->getDialect()); }))
+    return success();
+  int64_t rank = op.getSource().getType().getRank();
+  std::optional<int64_t> index = op.getConstantIndex();
+  if (!index)
+    return op.emitOpError("expected a constant dimension in a step function");
+  if (*index < 0 || *index >= rank)
+    return op.emitOpError("expected a dimension below ") << rank << ", got " << *index;
+  scalars.map(op.getResult(), value(lookup(op.getSource()).sizes[*index]));
+  return success();
 }
 
 LogicalResult StepLowering::lowerScalar(Operation *op) {

@@ -233,6 +233,7 @@ private:
   void lowerJoinParts(mlir::mla::JoinPartsOp op);
   void lowerSharePrefix(mlir::mla::SharePrefixOp op);
   mlir::LogicalResult lowerView(mlir::Operation *op);
+  mlir::LogicalResult lowerDim(mlir::tensor::DimOp op);
   mlir::LogicalResult lowerScalar(mlir::Operation *op);
   mlir::LogicalResult lowerIf(mlir::scf::IfOp op);
   mlir::LogicalResult lowerBranch(mlir::scf::IfOp op, mlir::Region &from, mlir::Block *to);

@@ -24,10 +24,23 @@ using namespace mlac::mla_to_tile;
 // Views
 //===----------------------------------------------------------------------===//
 
+/// The ops' verifiers read these places as 32 bits, so that some are left that no tensor has.
+static LogicalResult checkGroups(Operation *op, ArrayRef<ReassociationIndices> groups,
+                                 int64_t rank) {
+  for (const ReassociationIndices &group : groups)
+    for (int64_t dim : group)
+      if (dim < 0 || dim >= rank)
+        return op->emitOpError("expected dimensions below ") << rank << " in groups, got " << dim;
+  return success();
+}
+
 static LogicalResult expand(tensor::ExpandShapeOp op, const TensorRef &from, TensorRef &to) {
   ArrayRef<int64_t> shape = op.getResultType().getShape();
+  SmallVector<ReassociationIndices, 4> groups = op.getReassociationIndices();
+  if (failed(checkGroups(op, groups, shape.size())))
+    return failure();
   to.strides.assign(shape.size(), 0);
-  for (auto [source, group] : llvm::enumerate(op.getReassociationIndices())) {
+  for (auto [source, group] : llvm::enumerate(groups)) {
     int64_t stride = from.strides[source];
     for (int64_t dim : llvm::reverse(group)) {
       to.strides[dim] = stride;
@@ -42,7 +55,10 @@ static LogicalResult expand(tensor::ExpandShapeOp op, const TensorRef &from, Ten
 
 static LogicalResult collapse(tensor::CollapseShapeOp op, const TensorRef &from, TensorRef &to) {
   ArrayRef<int64_t> shape = op.getSrcType().getShape();
-  for (auto group : op.getReassociationIndices()) {
+  SmallVector<ReassociationIndices, 4> groups = op.getReassociationIndices();
+  if (failed(checkGroups(op, groups, shape.size())))
+    return failure();
+  for (const ReassociationIndices &group : groups) {
     for (auto [outer, inner] : llvm::zip(group, llvm::drop_begin(group)))
       if (ShapedType::isDynamic(shape[inner]) ||
           from.strides[outer] != from.strides[inner] * shape[inner])

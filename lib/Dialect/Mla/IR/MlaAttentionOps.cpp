@@ -14,6 +14,8 @@
 #include "CacheFormats.h"
 #include "ShapeCheck.h"
 
+#include "mla/Dialect/Mla/IR/Softcap.h"
+
 #include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
@@ -205,6 +207,9 @@ LogicalResult GroupedAttentionOp::verify() {
     return emitOpError("expected a window >= 0, got ") << static_cast<int64_t>(getWindow());
   if (!getSoftcap().isFinite() || getSoftcap().isNegative())
     return emitOpError("expected a finite softcap >= 0, got ") << getSoftcap().convertToDouble();
+  if (double softcap = getSoftcap().convertToDouble(); softcap > kMaxSoftcap)
+    return emitOpError("expected a softcap <= ")
+           << static_cast<int64_t>(kMaxSoftcap) << ", got " << softcap;
   if (getSink() && failed(check.match("sink", getSink(), {"N"}))) // (C1)
     return failure();
   return verifySplits(*this, check, getLse(), getNumSplits()); // (C5), (C6)

@@ -17,6 +17,7 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <cmath>
 #include <limits>
 #include <tuple>
 
@@ -461,9 +462,19 @@ LogicalResult ModelAttr::verify(function_ref<InFlightDiagnostic()> emitError, St
 // Rope
 //===----------------------------------------------------------------------===//
 
+/// (V5): tables are computed in f32, and the runtime refuses infinities in them.
+static LogicalResult verifyHeld(function_ref<InFlightDiagnostic()> emitError, StringRef name,
+                                double value) {
+  using Limits = std::numeric_limits<float>;
+  if (value >= Limits::min() && value <= Limits::max())
+    return success();
+  return emitError() << "expected " << name << " above 0 that f32 holds, got " << value;
+}
+
 LogicalResult RopeAttr::verify(function_ref<InFlightDiagnostic()> emitError, RopeOrder, int64_t dim,
-                               Real theta, int64_t length, RopeScaling scaling, Real, Real factor,
-                               int64_t originalMaxPosition, Real, Real, ArrayRef<Real> shortFactors,
+                               Real theta, int64_t length, RopeScaling scaling, Real multiplier,
+                               Real factor, int64_t originalMaxPosition, Real betaFast,
+                               Real betaSlow, ArrayRef<Real> shortFactors,
                                ArrayRef<Real> longFactors) {
   if (dim <= 0 || dim % 2 != 0) // (V1)
     return emitError() << "expected an even rope dim above 0, got " << dim;
@@ -477,6 +488,19 @@ LogicalResult RopeAttr::verify(function_ref<InFlightDiagnostic()> emitError, Rop
       if (static_cast<int64_t>(factors.size()) != dim / 2)
         return emitError() << "longrope: expected " << dim / 2 << " factors, got "
                            << factors.size();
+  if (!(std::abs(multiplier) <= std::numeric_limits<float>::max()))
+    return emitError() << "expected a multiplier that f32 holds, got " << double(multiplier);
+  if (failed(verifyHeld(emitError, "theta", theta)))
+    return failure();
+  if (scaling == RopeScaling::Yarn && (failed(verifyHeld(emitError, "factor", factor)) ||
+                                       failed(verifyHeld(emitError, "beta_fast", betaFast)) ||
+                                       failed(verifyHeld(emitError, "beta_slow", betaSlow))))
+    return failure();
+  if (scaling == RopeScaling::LongRope)
+    for (ArrayRef<Real> factors : {shortFactors, longFactors})
+      for (double value : factors)
+        if (failed(verifyHeld(emitError, "longrope's factors", value)))
+          return failure();
   return success();
 }
 

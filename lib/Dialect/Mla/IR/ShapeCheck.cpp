@@ -100,9 +100,13 @@ LogicalResult ShapeCheck::matchPlain(StringRef name, Value value, ArrayRef<Strin
 LogicalResult mla::verifyPositive(Operation *op, StringRef name,
                                   const APFloat &value) {
   double number = value.convertToDouble();
-  if (number > 0 && value.isFinite())
-    return success();
-  return op->emitOpError("expected ") << name << " > 0, got " << number;
+  if (!(number > 0))
+    return op->emitOpError("expected ") << name << " > 0, got " << number;
+  // Kernels have it in f32, and scores times log2(e).
+  constexpr double kMost = 1e38;
+  if (number > kMost)
+    return op->emitOpError("expected ") << name << " <= " << kMost << ", got " << number;
+  return success();
 }
 
 RankedTensorType mla::getTensorType(Value value) {

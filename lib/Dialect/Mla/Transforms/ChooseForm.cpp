@@ -129,11 +129,12 @@ struct ChooseForm : mla::impl::MlaChooseFormBase<ChooseForm> {
   using MlaChooseFormBase::MlaChooseFormBase;
 
   void runOnOperation() override {
-    if (expandFrom < 0) {
-      emitError(getOperation().getLoc())
-          << "mla-choose-form: expected expand-from >= 0, got " << expandFrom.getValue();
-      return signalPassFailure();
-    }
+    for (const Option<int64_t> *option : {&expandFrom, &mostLatent, &mostDecodedLatent})
+      if (*option < 0) {
+        emitError(getOperation().getLoc()) << "mla-choose-form: expected " << option->ArgStr
+                                           << " >= 0, got " << option->getValue();
+        return signalPassFailure();
+      }
     SmallVector<AttentionOp> attentions;
     getOperation().walk([&](AttentionOp attention) { attentions.push_back(attention); });
     for (AttentionOp attention : attentions) {

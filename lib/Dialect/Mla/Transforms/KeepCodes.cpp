@@ -145,6 +145,11 @@ void KeepCodes::keep(func::FuncOp function, BlockArgument weight, StringRef name
 }
 
 void KeepCodes::runOnOperation() {
+  if (ranks < 1) {
+    emitError(getOperation().getLoc())
+        << "mla-keep-codes: expected ranks >= 1, got " << ranks.getValue();
+    return signalPassFailure();
+  }
   auto block = getOperation()->getAttrOfType<DenseI64ArrayAttr>(kWeightScalesAttr);
   if (!block)
     return;

@@ -95,6 +95,12 @@ struct SplitBatch : mla::impl::MlaSplitBatchBase<SplitBatch> {
           << "mla-split-batch: expected separate-heads >= 1, got " << separateHeads.getValue();
       return signalPassFailure();
     }
+    for (const Option<int64_t> *option : {&mostLatent, &mostDecodedLatent})
+      if (*option < 0) {
+        emitError(getOperation().getLoc()) << "mla-split-batch: expected " << option->ArgStr
+                                           << " >= 0, got " << option->getValue();
+        return signalPassFailure();
+      }
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
       auto threshold = function->getAttrOfType<IntegerAttr>(kDecodeThresholdAttr);
       if (threshold && threshold.getInt() < 1) {

@@ -11,6 +11,8 @@
 // RUN: mla-opt %s --mla-choose-form='most-latent=31 most-decoded-latent=32' | FileCheck %s --check-prefix=DECODED
 // RUN: mla-opt %s --mla-choose-form='most-latent=30 most-decoded-latent=31' | FileCheck %s --check-prefix=WIDE
 // RUN: not mla-opt %s --mla-choose-form=expand-from=-1 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// RUN: not mla-opt %s --mla-choose-form=most-latent=-2 2>&1 | FileCheck %s --check-prefix=LATENT
+// LATENT: mla-choose-form: expected most-latent >= 0, got -2
 // RUN: not mla-opt %s --mla-choose-form=form=folded 2>&1 | FileCheck %s --check-prefix=INVALID
 
 // Latents of 32 columns are wider than sums may be, whatever the cost.

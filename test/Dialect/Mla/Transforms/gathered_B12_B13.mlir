@@ -10,6 +10,8 @@
 // RUN: not mla-opt %s --mla-split-batch=separate-heads=0 2>&1 | FileCheck %s --check-prefix=WRONG
 
 // WRONG: mla-split-batch: expected separate-heads >= 1, got 0
+// RUN: not mla-opt %s --mla-split-batch=most-decoded-latent=-1 2>&1 | FileCheck %s --check-prefix=WIDEST
+// WIDEST: mla-split-batch: expected most-decoded-latent >= 0, got -1
 
 !codes = !mla.cache<page_size = 4, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved, format = "fp8_ds_mla">
 !plain = !mla.cache<page_size = 4, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>

@@ -8,6 +8,8 @@
 // RUN: not mla-opt %s --split-input-file --mla-keep-codes=machine=h300 2>&1 | FileCheck %s --check-prefix=MACHINE
 // NONE-NOT: f8E4M3FN
 // MACHINE: mla-keep-codes: no machine 'h300'
+// RUN: not mla-opt %s --split-input-file --mla-keep-codes=ranks=0 2>&1 | FileCheck %s --check-prefix=NORANKS
+// NORANKS: mla-keep-codes: expected ranks >= 1, got 0
 
 module attributes {mla.weight_scales = array<i64: 128, 128>} {
 // The latent's rows are no multiple of a block's, which is no cut of any rank's.

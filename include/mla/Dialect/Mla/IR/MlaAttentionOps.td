@@ -200,7 +200,7 @@ def Mla_GroupedAttentionOp : Mla_Op<"grouped_attention", [AttrSizedOperandSegmen
     (C2) query and both pools have one element type, the output has it or is f32.
     (C3) both pools have a row of every token (tokens_per_row = 1); a pool's window is 0, or the
     op's is from 1 to it.
-    (C4) scale > 0, window >= 0, softcap >= 0 and finite. (C5) lse, if there, has an encoding with base e, token_major,
+    (C4) scale > 0, window >= 0, softcap from 0 to 512. (C5) lse, if there, has an encoding with base e, token_major,
     empty = neg_inf. (C6) with num_splits: lse is there.
 
     Example: 64 heads on 8 KV heads of 128 columns, in pages of 16.

@@ -82,6 +82,7 @@ def Mla_RopeAttr : Mla_Attr<"Rope", "rope"> {
     (V1) dim is even and positive. (V2) theta > 0, length > 0.
     (V3) yarn: factor > 0 and original_max_position > 0.
     (V4) longrope: both factor lists have dim/2 values.
+    (V5) f32 holds theta, factors above 0, yarn's betas above 0, and the multiplier.
   }];
   let parameters = (ins EnumParameter<Mla_RopeOrder>:$order, "int64_t":$dim,
       "::mlac::Real":$theta, "int64_t":$length,
