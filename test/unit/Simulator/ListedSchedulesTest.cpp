@@ -256,7 +256,7 @@ std::vector<int32_t> makeManyLengths() {
 /// Where a step's own lists end, attention looks at nothing behind: of few tokens whose lists are
 /// the caller's at all of it, of lists in two parts, and of widths that are no rows of a program.
 INSTANTIATE_TEST_SUITE_P(
-    B36_OwnLists, ListedSchedules,
+    B40_OwnLists, ListedSchedules,
     ::testing::Values(
         madeFrom(ListsFrom::Positions, "few", "relay", 64, 256, 128, {128, 0, 64, 1, 127, 65}),
         madeFrom(ListsFrom::Positions, "many", "stream", 5, 128, 2048, makeManyLengths()),
