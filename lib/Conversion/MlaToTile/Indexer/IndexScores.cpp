@@ -311,7 +311,7 @@ LogicalResult IndexScoresKernel::launch() {
   if (query.strides[2] != 1 || query.strides[1] != width || query.strides[0] != heads * width)
     return op.emitOpError("expected the heads of the query one behind the other, got strides ")
            << query.strides[0] << ", " << query.strides[1] << " and " << query.strides[2];
-  // More tokens than a request has would be multiplied for nothing: 64 requests of two took 1.13
+  // More tokens than a request has would be multiplied for nothing: 64 requests of two took 1.11
   // times as long with programs of eight, 1024 tokens 0.86 times (16 heads, one H200).
   int64_t most = std::min(kProductColumns / columns, kMostTokens);
   if (tokens == 1 || most <= tokens) {

@@ -142,8 +142,9 @@ void IndexKernel::askForEnds(OpFoldResult tokens) {
   step.setListEnds(op.getResult(), ends);
 }
 
-/// The lists of few tokens are cut into pieces for all multiprocessors, each of few blocks, and who
-/// waits for them waits for the kernel: one request of 8192 tokens took 4 us more with ends.
+/// The lists of few tokens are cut into pieces for all multiprocessors, so that blocks without a key
+/// cost little, and attention waits for this kernel: with a maximum over its list a layer of one
+/// request of 8192 tokens took 4 us more.
 void IndexKernel::launch() {
   if (end != ListEnd::OfEntries || !isFolded)
     return launch("convert_indices", end);
