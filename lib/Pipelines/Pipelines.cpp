@@ -121,6 +121,9 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   mla::MlaSumPartsOptions sumParts;
   sumParts.target = options.target;
   passes.addPass(mla::createMlaSumParts(sumParts));
+  mla::MlaStackProjectionsOptions stackProjections;
+  stackProjections.target = options.target;
+  passes.addPass(mla::createMlaStackProjections(stackProjections));
 }
 
 void mlac::buildUnscheduledTilePipeline(OpPassManager &passes, const LowerToTileOptions &options) {

@@ -184,16 +184,20 @@ LogicalResult KernelLowering::lowerOp(Operation *op) {
         views[cast.getResult()] = viewOf(cast.getSource());
         return success();
       })
+      .Case([&](arith::SelectOp choice) {
+        return isa<MemRefType>(choice.getType()) ? lowerChoice(choice) : lowerOther(choice);
+      })
       .Case<memref::LoadOp, memref::StoreOp>([&](Operation *access) {
         lowerScalarAccess(access);
         return success();
       })
-      .Default([&](Operation *other) {
-        bool hasTiles =
-            llvm::any_of(other->getResults(), isTile) || llvm::any_of(other->getOperands(), isTile);
-        return hasTiles || isa<tile::TileDialect>(other->getDialect()) ? lowerTileOp(other)
-                                                                       : lowerScalarOp(other);
-      });
+      .Default([&](Operation *other) { return lowerOther(other); });
+}
+
+/// Of tiles or of scalars.
+LogicalResult KernelLowering::lowerOther(Operation *op) {
+  bool hasTiles = llvm::any_of(op->getResults(), isTile) || llvm::any_of(op->getOperands(), isTile);
+  return hasTiles || isa<tile::TileDialect>(op->getDialect()) ? lowerTileOp(op) : lowerScalarOp(op);
 }
 
 LogicalResult KernelLowering::lowerTileOp(Operation *op) {

@@ -72,6 +72,8 @@ private:
   mlir::LogicalResult lowerTileOp(mlir::Operation *op);
   mlir::LogicalResult lowerScalarOp(mlir::Operation *op);
   mlir::LogicalResult lowerView(mlir::memref::ReinterpretCastOp op);
+  mlir::LogicalResult lowerChoice(mlir::arith::SelectOp op);
+  mlir::LogicalResult lowerOther(mlir::Operation *op);
   mlir::LogicalResult lowerFor(mlir::scf::ForOp op);
   mlir::LogicalResult lowerIf(mlir::scf::IfOp op);
   mlir::LogicalResult lowerIfRegion(mlir::scf::IfOp op, mlir::Region &region, mlir::Region &target);

@@ -51,6 +51,18 @@ LogicalResult KernelLowering::lowerView(memref::ReinterpretCastOp op) {
   return success();
 }
 
+/// One of two kernel arguments, which a view is made of.
+LogicalResult KernelLowering::lowerChoice(arith::SelectOp op) {
+  auto yes = views.find(op.getTrueValue()), no = views.find(op.getFalseValue());
+  if (yes == views.end() || no == views.end())
+    return op.emitOpError("expected a choice of kernel arguments");
+  View view = yes->second;
+  view.base =
+      arith::SelectOp::create(e, e.loc, map.lookup(op.getCondition()), view.base, no->second.base);
+  views[op.getResult()] = view;
+  return success();
+}
+
 Value KernelLowering::elementAddress(const View &view, ValueRange indices) {
   Value elements = view.offset;
   for (auto [index, stride] : llvm::zip_equal(indices, view.strides))

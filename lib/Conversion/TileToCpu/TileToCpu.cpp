@@ -44,7 +44,8 @@ static LogicalResult checkOperation(Operation *op) {
   for (Type type : op->getResultTypes()) {
     if (failed(checkTileType(op, type)))
       return failure();
-    if (isa<MemRefType>(type) && !isa<memref::ReinterpretCastOp, memref::CastOp>(op))
+    if (isa<MemRefType>(type) &&
+        !isa<memref::ReinterpretCastOp, memref::CastOp, arith::SelectOp>(op))
       return op->emitOpError("expected views to be made by memref.reinterpret_cast");
   }
   auto constant = dyn_cast<arith::ConstantOp>(op);

@@ -187,3 +187,35 @@ func.func @dim_of_a_dim(%x: tensor<?x8xbf16> {mla.input = "x"}, %batch: !mla.bat
   %more = arith.addi %rows, %rows : index
   return
 }
+
+// -----
+
+// Matrices that lie apart are one to a projection alone.
+func.func @apart(%a: tensor<64x128xbf16> {mla.weight = "a"}, %b: tensor<64x128xbf16> {mla.weight = "b"}, %x: tensor<?x128xbf16> {mla.input = "x"})
+    -> (tensor<?x64xbf16> {mla.output = "output"}) {
+  %w = tensor.concat dim(0) %a, %b : (tensor<64x128xbf16>, tensor<64x128xbf16>) -> tensor<128x128xbf16>
+  // expected-error@+1 {{cannot read what tensor.concat makes: expected an mla.project that has it as its weight or bias}}
+  %half = tensor.extract_slice %w[0, 0] [64, 128] [1, 1] : tensor<128x128xbf16> to tensor<64x128xbf16>
+  %y = mla.project %x, %half : tensor<?x128xbf16>, tensor<64x128xbf16> -> tensor<?x64xbf16>
+  return %y : tensor<?x64xbf16>
+}
+
+// -----
+
+func.func @beside(%a: tensor<64x64xbf16> {mla.weight = "a"}, %b: tensor<64x64xbf16> {mla.weight = "b"}, %x: tensor<?x128xbf16> {mla.input = "x"})
+    -> (tensor<?x64xbf16> {mla.output = "output"}) {
+  // expected-error@+1 {{expected weights one below the other, got dimension 1}}
+  %w = tensor.concat dim(1) %a, %b : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x128xbf16>
+  %y = mla.project %x, %w : tensor<?x128xbf16>, tensor<64x128xbf16> -> tensor<?x64xbf16>
+  return %y : tensor<?x64xbf16>
+}
+
+// -----
+
+func.func @bias(%a: tensor<64x128xbf16> {mla.weight = "a"}, %b: tensor<64x128xbf16> {mla.weight = "b"}, %c: tensor<128xbf16> {mla.weight = "c"}, %x: tensor<?x128xbf16> {mla.input = "x"})
+    -> (tensor<?x128xbf16> {mla.output = "output"}) {
+  %w = tensor.concat dim(0) %a, %b : (tensor<64x128xbf16>, tensor<64x128xbf16>) -> tensor<128x128xbf16>
+  // expected-error@+1 {{expected the bias to be of the same parts as the weight of several}}
+  %y = mla.project %x, %w bias(%c : tensor<128xbf16>) : tensor<?x128xbf16>, tensor<128x128xbf16> -> tensor<?x128xbf16>
+  return %y : tensor<?x128xbf16>
+}

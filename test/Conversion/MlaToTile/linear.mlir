@@ -87,7 +87,7 @@ func.func @head_project(%x: tensor<?x3x8xbf16> {mla.input = "hidden"},
 // CHECK: %[[WT:.*]] = tile.load %[[WV]]
 // CHECK-SAME: -> tensor<{{64x64|32x48}}xbf16>
 // CHECK: %[[ACC:.*]] = tile.dot %[[XT]], %[[WT]], %{{.*}} transpose_rhs
-// CHECK: memref.reinterpret_cast %[[BIAS]] to offset: [0], sizes: [%[[ROWS]], 72], strides: [0, 1]
+// CHECK: memref.reinterpret_cast %[[BIAS]] to offset: [0], sizes: [{{[0-9]+}}, 72], strides: [0, 1]
 // CHECK: arith.addf %[[ACC]]
 // CHECK: arith.truncf
 // CHECK: tile.store

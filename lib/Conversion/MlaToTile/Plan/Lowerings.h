@@ -51,6 +51,17 @@ mlir::Value rmsScale(KernelBuilder &b, mlir::Value squares, int64_t width, const
 struct RowSource {
   TensorRef rows;
   int64_t parts = 1, partStride = 0;
+  /// Rows of a token, `tokenStride` behind those of the token before; 1: a row is a token's.
+  int64_t heads = 1, tokenStride = 0;
+
+  /// Where a row begins.
+  mlir::Value base(KernelBuilder &b, mlir::Value row) const {
+    if (heads == 1)
+      return b.mul(row, rows.strides[0]);
+    mlir::Value token = b.divNarrow(row, b.index(heads));
+    mlir::Value head = b.sub(row, b.mul(token, heads));
+    return b.add(b.mul(token, tokenStride), b.mul(head, rows.strides[0]));
+  }
 };
 /// What becomes of a row besides its norm: the columns behind it go to `tail` as they
 /// are, or, where `append` is given, all of it goes to the cache, and what that op keeps to

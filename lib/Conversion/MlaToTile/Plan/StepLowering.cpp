@@ -237,6 +237,20 @@ LogicalResult StepLowering::lowerBlock(Block &block) {
   return success();
 }
 
+/// Matrices that lie apart are no matrix to anybody but a projection by all of them.
+static LogicalResult checkStack(tensor::ConcatOp concat) {
+  if (concat.getDim() != 0)
+    return concat.emitOpError("expected weights one below the other, got dimension ")
+           << concat.getDim();
+  for (OpOperand &use : concat->getUses()) {
+    auto project = dyn_cast<mla::ProjectOp>(use.getOwner());
+    if (!project || use.getOperandNumber() == 0)
+      return use.getOwner()->emitOpError("cannot read what tensor.concat makes: expected an "
+                                         "mla.project that has it as its weight or bias");
+  }
+  return success();
+}
+
 LogicalResult StepLowering::lowerOp(Operation *op) {
   if (isa<mla::MlaDialect>(op->getDialect()))
     return lowerMlaOp(op);
@@ -247,6 +261,8 @@ LogicalResult StepLowering::lowerOp(Operation *op) {
       .Case<scf::ForOp>([&](auto forOp) { return lowerFor(forOp); })
       .Case<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractSliceOp>(
           [&](auto view) { return lowerView(view); })
+      .Case<tensor::ConcatOp>(
+          [](auto concat) { return checkStack(concat); }) // its users look at it
       .Case<tensor::EmptyOp>([&](auto empty) {
         allocate(empty.getResult());
         return success();

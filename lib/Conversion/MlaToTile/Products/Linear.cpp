@@ -14,6 +14,7 @@
 //
 //     operation                    batch  m  n  k    lhs          rhs
 //     project, w [O, I]              1    T  O  I    x            w
+//     project, w of several          1    T  O  I    x            w, others behind its columns
 //     project, w [N, J, I] strided   N    T  J  I    x            w[b]
 //     head_project, w [N, J, K]      N    T  J  K    x[:, b]      w[b]
 //     head_project, contract_rows    N    T  J  K    x[:, b]      w[b], [k, n]
@@ -27,6 +28,7 @@
 #include "Products/CodedRows.h"
 #include "Products/Latents.h"
 
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -73,7 +75,36 @@ static void widenRows(StepLowering &step, const TensorRef &from, const TensorRef
               {from.buffer, to.buffer, rows}, write, step.chained());
 }
 
+/// A projection by weights one below the other, each of which makes its own columns.
+static LogicalResult lowerStacked(StepLowering &step, mla::ProjectOp op, tensor::ConcatOp weights) {
+  auto biases = op.getBias() ? op.getBias().getDefiningOp<tensor::ConcatOp>() : tensor::ConcatOp();
+  auto rowsOf = [](Value piece) { return cast<RankedTensorType>(piece.getType()).getDimSize(0); };
+  bool areAlike = op.getBias() ? biases && llvm::equal(llvm::map_range(weights.getInputs(), rowsOf),
+                                                       llvm::map_range(biases.getInputs(), rowsOf))
+                               : true;
+  if (!areAlike || op.getRounded() || op.getType().getRank() != 2)
+    return op.emitOpError("expected the bias to be of the same parts as the weight of several, and "
+                          "a result [T, O] that is not rounded before");
+  TensorRef x = step.lookup(op.getInput()), all = step.allocate(op.getResult());
+  SmallVector<Product, 0> products;
+  for (auto [number, piece] : llvm::enumerate(weights.getInputs())) {
+    TensorRef w = step.lookup(piece), y = all;
+    y.sizes[1] = w.sizes[0];
+    std::optional<TensorRef> bias;
+    if (biases)
+      bias = step.lookup(biases.getInputs()[number]);
+    products.push_back(makeProduct(step, x, w, bias, y));
+    if (failed(checkCodedProduct(op, products.back())))
+      return failure();
+    all.offset += w.size(0);
+  }
+  emitStackedProducts(step, products);
+  return success();
+}
+
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::ProjectOp op) {
+  if (auto weights = op.getWeight().getDefiningOp<tensor::ConcatOp>())
+    return lowerStacked(step, op, weights);
   TensorRef x = step.lookup(op.getInput()), w = step.lookup(op.getWeight());
   for (int64_t i = 2; i < x.rank(); ++i)
     if (x.strides[i - 1] != x.size(i) * x.strides[i])

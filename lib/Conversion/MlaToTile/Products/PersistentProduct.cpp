@@ -99,11 +99,8 @@ void PersistentKernel::writeTile(KernelBuilder &b, ValueRange args, const Tile &
   SmallVector<Value> sums = accumulate(b, args, tokens, tile);
   for (auto [index, sum] : llvm::enumerate(sums)) {
     Value row = b.add(tile.row, static_cast<int64_t>(index) * kRowsOfProduct);
-    if (p.bias) {
-      Value bias = b.view(getBias(args), b.fixed(p.bias->offset), {rows, b.fixed(p.columns)},
-                          {b.fixed(0), b.fixed(p.bias->strides[0])});
-      sum = b.addf(sum, b.loadWide(bias, {row, tile.column}, {kRowsOfProduct, shape.columns}));
-    }
+    if (p.bias)
+      sum = addBias(b, p, getBiases(args), sum, {.column = tile.column});
     b.storeNarrow(sum, out.view, {row, b.add(out.column, tile.column)});
   }
 }
@@ -241,6 +238,12 @@ static ProductShape getReadShape(const Product &product) {
 std::optional<ProductRanges> mlac::mla_to_tile::findReadRanges(StepLowering &step,
                                                                const Product &product) {
   return findRanges(step, product, getReadShape(product), /*mayCut=*/true);
+}
+
+double mlac::mla_to_tile::predictProductRanges(StepLowering &step, const Product &product,
+                                               const ProductRanges &ranges, int64_t rows) {
+  ProductShape shape = getShape(product, takesTallTiles(product));
+  return predictRangeMicroseconds(shape, rows, ranges.find(rows), step.machine);
 }
 
 double mlac::mla_to_tile::predictReadRanges(StepLowering &step, const Product &product,

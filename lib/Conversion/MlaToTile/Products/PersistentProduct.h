@@ -60,6 +60,8 @@ void emitReadRanges(StepLowering &step, const Product &product, const ProductRan
                     int64_t moreThan, llvm::function_ref<void(const PartialSums *)> read);
 
 /// Microseconds of so many rows in these tiles.
+double predictProductRanges(StepLowering &step, const Product &product, const ProductRanges &ranges,
+                            int64_t rows);
 double predictReadRanges(StepLowering &step, const Product &product, const ProductRanges &ranges,
                          int64_t rows);
 

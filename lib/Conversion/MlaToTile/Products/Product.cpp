@@ -85,18 +85,14 @@ void ProductKernel::write(KernelBuilder &b, ValueRange args) {
   Value acc = accumulate(b, lhs, rhs, row, column, scales);
   if (scales)
     acc = scales->finish(b, column, acc);
-  if (p.bias) {
-    Value bias = b.view(args[4], b.fixed(p.bias->offset), {rows, columns},
-                        {b.fixed(0), b.fixed(p.bias->strides[0])});
-    acc = b.addf(acc, b.loadWide(bias, {row, column}, {tile.rows, tile.columns}));
-  }
+  if (p.bias)
+    acc = addBias(b, p, args.drop_front(4), acc, {.column = column});
   b.storeNarrow(acc, view(b, args[2], p.out, rows, columns), {row, column});
 }
 
 void ProductKernel::launch(StepLowering &step) {
   SmallVector<Value> args = {p.lhs.buffer, p.rhs.buffer, p.out.buffer, p.rows};
-  if (p.bias)
-    args.push_back(p.bias->buffer);
+  args.append(getBiasBuffers(p));
   args.append(getScaleBuffers(p));
   std::string name = llvm::formatv("linear_{0}{1}x{2}_tile_{3}x{4}", getCodesPrefix(p), p.columns,
                                    p.depth, tile.rows, tile.columns)
@@ -262,11 +258,9 @@ void SwappedKernel::write(KernelBuilder &b, ValueRange args) {
     Value column = count == 1 ? first : b.add(first, next);
     Value acc = scales ? accumulateCodes(b, tokens, column, load, *scales)
                        : accumulate(b, tokens, column, load);
-    if (p.bias) {
-      Value bias = b.view(args[4], b.fixed(p.bias->offset), {b.fixed(p.columns), b.fixed(rows)},
-                          {b.fixed(p.bias->strides[0]), b.fixed(0)});
-      acc = b.addf(acc, b.loadWide(bias, {column, b.index(0)}, {tileColumns(), rows}));
-    }
+    if (p.bias)
+      acc = addBias(b, p, args.drop_front(4 + p.others.size()), acc,
+                    {.column = column, .columns = BiasPlace::Rows});
     Type element = cast<MemRefType>(out.view.getType()).getElementType();
     tile::StoreOp::create(b, b.narrow(acc, element), out.view,
                           ValueRange{out.row, b.add(out.column, column)}, /*transposed=*/true);
@@ -281,10 +275,9 @@ void SwappedKernel::launch(StepLowering &step) {
       });
   hasRowsBehind = addRowsBehind(step, p, rows);
   SmallVector<Value> args = {p.lhs.buffer, p.rhs.buffer, p.out.buffer, p.rows};
-  if (p.bias)
-    args.push_back(p.bias->buffer);
   for (const Product::Others &others : p.others)
     args.push_back(others.rhs.buffer);
+  args.append(getBiasBuffers(p));
   args.append(getScaleBuffers(p));
   std::string name =
       llvm::formatv("linear_{0}{1}x{2}_rows_{3}", getCodesPrefix(p), p.columns, p.depth, rows)
@@ -320,7 +313,7 @@ static llvm::ArrayRef<SwappedTile> takeOneUnit(llvm::ArrayRef<SwappedTile> shape
   return shapes.take_while([](const SwappedTile &shape) { return shape.rows < kProductTileRows; });
 }
 
-static bool canSwap(StepLowering &step, const Product &product) {
+bool mlac::mla_to_tile::canSwap(StepLowering &step, const Product &product) {
   llvm::ArrayRef<SwappedTile> shapes = step.shapes.getSwapped();
   return !shapes.empty() && llvm::all_of(shapes, [&](const SwappedTile &shape) {
     return SwappedKernel(step, product, shape).fits();
@@ -375,14 +368,15 @@ void mlac::mla_to_tile::emitProduct(StepLowering &step, const Product &product, 
 std::optional<Product> mlac::mla_to_tile::joinProducts(const Product &first,
                                                        const Product &second) {
   bool suits = first.columns % SwappedTile::kColumns == 0 && first.depth == second.depth &&
-               first.batch == 1 && second.batch == 1 && !first.bias && !second.bias &&
-               first.transposeRhs && second.transposeRhs && second.rhs.columnStride == 1 &&
+               first.batch == 1 && second.batch == 1 &&
+               first.bias.has_value() == second.bias.has_value() && first.transposeRhs &&
+               second.transposeRhs && second.rhs.columnStride == 1 &&
                first.rhs.scales.has_value() == second.rhs.scales.has_value() &&
                first.lhs.scales.has_value() == second.lhs.scales.has_value();
   if (!suits)
     return std::nullopt;
   Product joint = first;
-  joint.others.push_back({first.columns, second.rhs});
+  joint.others.push_back({first.columns, second.rhs, second.bias});
   joint.columns += second.columns;
   return joint;
 }

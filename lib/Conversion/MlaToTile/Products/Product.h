@@ -41,10 +41,11 @@ struct Product {
   int64_t batch = 1;
   mlir::Value rows;               // m, in the plan
   int64_t columns = 0, depth = 0; // n, k
-  /// Columns from `from` on, up to the next ones', have other weights (partial sums only).
+  /// Columns from `from` on, up to the next ones', have other weights, and another bias if any.
   struct Others {
     int64_t from;
     Matrices rhs;
+    std::optional<TensorRef> bias = std::nullopt;
   };
   mlir::SmallVector<Others, 3> others = {};
 };
@@ -72,6 +73,13 @@ PartialSums makePartialSums(StepLowering &step, const Product &product, int64_t 
 /// which writes the result of `product`.
 bool canSumParts(StepLowering &step, int64_t columns);
 void emitSumParts(StepLowering &step, const Product &product, const PartialSums &sums);
+
+/// Whether few rows of the product are computed columns first.
+bool canSwap(StepLowering &step, const Product &product);
+
+/// Products of the same rows with a weight each, whose results lie side by side: as one up to as
+/// many rows as that takes no longer.
+void emitStackedProducts(StepLowering &step, mlir::ArrayRef<Product> products);
 
 /// Both products of the same rows as one, the columns of `second` behind those of `first`, which
 /// may be joined already; none where they do not suit.

@@ -68,6 +68,7 @@ static SmallVector<Product, 0> splitProduct(const Product &product) {
   for (const Product::Others &others : product.others) {
     products.push_back(product);
     products.back().rhs = others.rhs;
+    products.back().bias = others.bias;
   }
   for (auto [number, part] : llvm::enumerate(products)) {
     bool isLast = number == product.others.size();
@@ -103,4 +104,51 @@ Value WeightTiles::load(KernelBuilder &b, Value column,
   while (!tiles.empty())
     tile = arith::SelectOp::create(b, isBefore.pop_back_val(), tiles.pop_back_val(), tile);
   return tile;
+}
+
+SmallVector<Value> mlac::mla_to_tile::getBiasBuffers(const Product &product) {
+  SmallVector<Value> buffers;
+  if (product.bias)
+    buffers.push_back(product.bias->buffer);
+  for (const Product::Others &others : product.others)
+    if (others.bias)
+      buffers.push_back(others.bias->buffer);
+  return buffers;
+}
+
+Value mlac::mla_to_tile::addBias(KernelBuilder &b, const Product &product, ValueRange buffers,
+                                 Value sum, const BiasPlace &at) {
+  auto shape = cast<RankedTensorType>(sum.getType()).getShape();
+  int64_t rows = shape[0], columns = shape[1];
+  const TensorRef &first = *product.bias;
+  OpFoldResult offset = b.fixed(first.offset), stride = b.fixed(first.strides[0]);
+  OpFoldResult width = b.fixed(splitProduct(product).front().columns);
+  Value buffer = buffers.front(), column = at.column;
+  for (auto [number, part] : llvm::enumerate(llvm::drop_begin(splitProduct(product)))) {
+    int64_t begin = product.others[number].from;
+    Value isBefore = b.isBelow(at.column, b.index(begin));
+    auto choose = [&](OpFoldResult before, int64_t own) {
+      return OpFoldResult(b.choose(isBefore, b.value(before), b.index(own)));
+    };
+    offset = choose(offset, part.bias->offset);
+    stride = choose(stride, part.bias->strides[0]);
+    width = choose(width, part.columns);
+    buffer = b.choose(isBefore, buffer, buffers[number + 1]);
+    column = b.choose(isBefore, column, b.sub(at.column, b.index(begin)));
+  }
+  Value zero = b.index(0);
+  switch (at.columns) {
+  case BiasPlace::Columns: {
+    Value view = b.view(buffer, offset, {b.fixed(rows), width}, {b.fixed(0), stride});
+    return b.addf(sum, b.loadWide(view, {zero, column}, {rows, columns}));
+  }
+  case BiasPlace::Rows: {
+    Value view = b.view(buffer, offset, {width, b.fixed(columns)}, {stride, b.fixed(0)});
+    return b.addf(sum, b.loadWide(view, {column, zero}, {rows, columns}));
+  }
+  case BiasPlace::ManyRows:
+    Value bias = b.loadWide(b.view(buffer, offset, {width}, {stride}), column, {rows});
+    return b.addf(sum, b.broadcast(bias, columns));
+  }
+  llvm_unreachable("a form of bias that is not handled");
 }

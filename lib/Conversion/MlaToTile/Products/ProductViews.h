@@ -60,6 +60,20 @@ private:
   llvm::SmallVector<ProductViews::Place, 4> places;
 };
 
+/// The biases' buffers: none, or one for each of the product's weights.
+mlir::SmallVector<mlir::Value> getBiasBuffers(const Product &product);
+
+/// Which of the product's columns a tile of sums has, and what they are in it; `ManyRows`: each is
+/// loaded once for all of a row, which the schedules of few tokens do not know.
+struct BiasPlace {
+  mlir::Value column;
+  enum Form { Columns, Rows, ManyRows } columns = Columns;
+};
+/// `sum` and the bias of its columns, all of which have the same one of `buffers`, those of
+/// getBiasBuffers in the kernel.
+mlir::Value addBias(KernelBuilder &b, const Product &product, mlir::ValueRange buffers,
+                    mlir::Value sum, const BiasPlace &at);
+
 /// Whether a tile of `rows` rows of activations may be read past the last one, into memory that
 /// holds anything: results of such rows are not stored. A copy takes longer for rows that are not
 /// there than for those that are: 72 rows of codes in a tile of 128, 7168 x 16384, 73 us for 46

@@ -103,10 +103,9 @@ void TiledProduct::launch(StepLowering &step, Value first, Value end, bool early
   hasRowsBehind = addRowsBehind(step, p, shape.rows);
   if (hasRowsBehind)
     args.push_back(step.multiply(step.ceilDiv(p.rows, shape.rows), shape.rows));
-  if (p.bias)
-    args.push_back(p.bias->buffer);
   for (const Product::Others &others : p.others)
     args.push_back(others.rhs.buffer);
+  args.append(getBiasBuffers(p));
   args.append(getScaleBuffers(p));
   std::string name = llvm::formatv("linear_{0}{1}x{2}_tile_{3}x{4}", getCodesPrefix(p), p.columns,
                                    p.depth, shape.rows, shape.columns)

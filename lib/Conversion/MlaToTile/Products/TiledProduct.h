@@ -54,10 +54,12 @@ protected:
   mlir::SmallVector<mlir::Value> forDepth(
       KernelBuilder &b, const Tile &tile, mlir::ValueRange init,
       llvm::function_ref<mlir::SmallVector<mlir::Value>(mlir::Value k, mlir::ValueRange)> body);
-  /// Behind the others: bias, the weights of other columns, scales.
-  mlir::Value getBias(mlir::ValueRange args) const { return args[countOwnArgs()]; }
+  /// Behind the others: the weights of other columns, biases, scales.
   mlir::ValueRange otherWeights(mlir::ValueRange args) const {
-    return args.slice(countOwnArgs() + (p.bias ? 1 : 0), p.others.size());
+    return args.slice(countOwnArgs(), p.others.size());
+  }
+  mlir::ValueRange getBiases(mlir::ValueRange args) const {
+    return args.drop_front(countOwnArgs() + p.others.size());
   }
   /// Rows of activations that tiles read: of whole tiles, where there is memory behind the last.
   mlir::Value getReadRows(mlir::ValueRange args) const {
@@ -69,7 +71,7 @@ protected:
   Shape shape;
 
 private:
-  /// Arguments before the bias.
+  /// Arguments before other weights.
   static constexpr unsigned kOwnArgs = 7;
   unsigned countOwnArgs() const { return kOwnArgs + (hasRowsBehind ? 1 : 0); }
   bool isAligned() const;

@@ -64,11 +64,8 @@ void TurnedKernel::writeTile(KernelBuilder &b, ValueRange args, const Tile &tile
   });
   for (auto [column, total] : llvm::zip_equal(columns, sums)) {
     Value sum = scales.finish(b, placeScales(b, column), total);
-    if (p.bias) {
-      Value bias = b.view(getBias(args), b.fixed(p.bias->offset), {b.fixed(p.columns)},
-                          {b.fixed(p.bias->strides[0])});
-      sum = b.addf(sum, b.broadcast(b.loadWide(bias, column, {kRowsOfProduct}), shape.rows));
-    }
+    if (p.bias)
+      sum = addBias(b, p, getBiases(args), sum, {.column = column, .columns = BiasPlace::ManyRows});
     Type result = cast<MemRefType>(out.view.getType()).getElementType();
     tile::StoreOp::create(b, b.narrow(sum, result), out.view,
                           ValueRange{tile.row, b.add(out.column, column)}, /*transposed=*/true);

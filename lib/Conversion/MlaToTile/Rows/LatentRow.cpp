@@ -151,7 +151,7 @@ LatentRow::Metadata LatentRow::metadataInKernel(ValueRange args) const {
 
 /// Columns of the row of `token` from `column` on, as `row` lays them out.
 Value LatentRow::load(KernelBuilder &b, RowKernel &row, Value buffer, Value token, int64_t column) {
-  Value base = b.mul(token, source.rows.strides[0]), total;
+  Value base = source.base(b, token), total;
   for (int64_t part = 0; part < source.parts; ++part) {
     Value next = row.load(buffer, base, source.rows.offset + part * source.partStride + column);
     total = total ? b.addf(total, next) : next;
@@ -320,7 +320,7 @@ void LatentRow::write(KernelBuilder &b, ValueRange args, int64_t count) {
 
 GroupColumns::Tiles LatentRow::loadGroups(GroupColumns &groups, KernelBuilder &b, Value buffer,
                                           Value token) {
-  Value base = b.mul(token, source.rows.strides[0]);
+  Value base = source.base(b, token);
   GroupColumns::Tiles total;
   for (int64_t part = 0; part < source.parts; ++part) {
     auto next = groups.load(buffer, base, source.rows.offset + part * source.partStride);

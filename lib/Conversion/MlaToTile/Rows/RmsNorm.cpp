@@ -109,15 +109,20 @@ void RowsNorm::launch() {
       [&](KernelBuilder &b, ValueRange inner) { write(b, inner); }, step.chained());
 }
 
-void mlac::mla_to_tile::emitRmsNorm(StepLowering &step, const TensorRef &input,
-                                    const RmsNorm &norm) {
+/// Whether a program can hold a row.
+static bool canNormByRow(StepLowering &step, const TensorRef &input, const RmsNorm &norm) {
   bool isDense = norm.gamma.buffer && input.strides.back() == 1 && norm.gamma.strides.back() == 1 &&
                  norm.output.strides.back() == 1 &&
                  (norm.output.scales || norm.output.element() == input.element());
   const std::optional<CodeScales> &scales = norm.output.scales;
   bool canHoldGroups =
       !scales || GroupColumns::canHold(step.shapes, input.size(1), scales->columns);
-  if (isDense && canHoldGroups && step.shapes.canHoldRow(input.size(1)))
+  return isDense && canHoldGroups && step.shapes.canHoldRow(input.size(1));
+}
+
+void mlac::mla_to_tile::emitRmsNorm(StepLowering &step, const TensorRef &input,
+                                    const RmsNorm &norm) {
+  if (canNormByRow(step, input, norm))
     return emitLatentRows(step, step.value(input.sizes[0]), LatentRows{{input}, norm, {}});
   RowsNorm(step, input, norm).launch();
 }
@@ -134,14 +139,24 @@ static TensorRef joinRows(StepLowering &step, TensorRef ref) {
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::RmsNormOp op) {
   TensorRef input = step.lookup(op.getInput()), output = step.allocate(op.getResult());
-  for (const TensorRef &ref : {input, output})
-    if (ref.rank() == 3 && ref.strides[0] != ref.size(1) * ref.strides[1])
-      return op.emitOpError("expected the heads of all tokens one behind the other, got ")
-             << ref.size(1) << " heads " << ref.strides[1] << " apart of tokens " << ref.strides[0]
-             << " apart";
+  auto isJoined = [](const TensorRef &ref) {
+    return ref.rank() != 3 || ref.strides[0] == ref.size(1) * ref.strides[1];
+  };
   TensorRef gamma = op.getGamma() ? step.lookup(op.getGamma()) : TensorRef();
-  emitRmsNorm(step, joinRows(step, input),
-              {gamma, joinRows(step, output), op.getEps().convertToDouble(),
-               op.getMultiplier().convertToDouble()});
+  RmsNorm norm{gamma, joinRows(step, output), op.getEps().convertToDouble(),
+               op.getMultiplier().convertToDouble()};
+  TensorRef rows = joinRows(step, input);
+  if (isJoined(input) && isJoined(output)) {
+    emitRmsNorm(step, rows, norm);
+    return success();
+  }
+  if (!isJoined(output) || !canNormByRow(step, rows, norm))
+    return op.emitOpError("expected the heads of all tokens one behind the other, got ")
+           << input.size(1) << " heads " << input.strides[1] << " apart of tokens "
+           << input.strides[0] << " apart";
+  RowSource source{rows};
+  source.heads = input.size(1);
+  source.tokenStride = input.strides[0];
+  emitLatentRows(step, step.value(rows.sizes[0]), LatentRows{source, norm, {}});
   return success();
 }

@@ -876,6 +876,45 @@ def MlaQuantizeActivations : Pass<"mla-quantize-activations", "::mlir::ModuleOp"
   let dependentDialects = ["::mlir::mla::MlaDialect"];
 }
 
+def MlaStackProjections : Pass<"mla-stack-projections", "::mlir::ModuleOp"> {
+  let summary = "makes one product of projections of the same rows";
+  let description = [{
+    Queries, keys and values of grouped attention are three projections of the same rows, and so are the queries of
+    attention and those of its indexer. Apart, the narrow ones leave most of the machine idle, and each reads the rows again.
+
+    Before:
+    ```mlir
+    %q = mla.project %x, %wq : tensor<?x4096xbf16>, tensor<32x128x4096xbf16> -> tensor<?x32x128xbf16>
+    %k = mla.project %x, %wk : tensor<?x4096xbf16>, tensor<8x128x4096xbf16> -> tensor<?x8x128xbf16>
+    ```
+    After (weights stay where they are: a kernel reads each where its columns begin):
+    ```mlir
+    %w = tensor.concat dim(0) %wq2, %wk2 : (tensor<4096x4096xbf16>, tensor<1024x4096xbf16>) -> tensor<5120x4096xbf16>
+    %all = mla.project %x, %w : tensor<?x4096xbf16>, tensor<5120x4096xbf16> -> tensor<?x5120xbf16>
+    %q2 = tensor.extract_slice %all[0, 0] [%tokens, 4096] [1, 1] : …
+    %q = tensor.expand_shape %q2 … : … into tensor<?x32x128xbf16>
+    ```
+
+    | 1 token, 5120 of depth, 5120 + 1280 + 1280 columns | launches | programs |
+    |---|---|---|
+    | apart | 3 | 80, 40, 40 |
+    | stacked | 1 | 120 |
+
+    They are stacked where they stand in one block, all have a bias or none, weights are all codes or none,
+    matrices or the heads of one, of whole tiles of 64 columns but for the last, and where all who use the results
+    take rows of any stride: `mla.grouped_append`, `mla.rope`, `mla.norm_rope`, `mla.rms_norm`, `mla.head_project` and
+    `mla.index_query`; and where one of them by itself has too few columns to keep the machine busy: two that are wide enough run side by side
+    (DeepSeek-V3.2's 24576 and 8192 columns; stacked, 1 and 16 requests take 2 % longer). Whether many rows are multiplied as one is the conversion's choice, by cost.
+
+    Preconditions: none; useful behind mla-fuse-grouped-append and mla-sum-parts. Guarantee: no two such projections
+    remain. Without a target of tiles for few rows (the CPU) nothing changes. Numerics do not change.
+  }];
+  let options = [
+    Option<"target", "target", "::mlac::TileTarget", "::mlac::TileTarget::Cpu",
+           "machine whose tiles of few rows decide", "::mlac::getTileTargetValues()">];
+  let dependentDialects = ["::mlir::mla::MlaDialect", "::mlir::tensor::TensorDialect"];
+}
+
 def MlaSumParts : Pass<"mla-sum-parts", "::mlir::ModuleOp"> {
   let summary = "cuts the depth of latent projections whose columns are too few";
   let description = [{
