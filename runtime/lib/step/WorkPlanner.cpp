@@ -169,6 +169,30 @@ void WorkPlanner::cutByCost() {
   emitPieces();
 }
 
+/// Whether whole requests are done earlier in more parts than run side by side, whose programs take
+/// turns: tiles of long queries leave a large part of the multiprocessors without one (75 tiles on
+/// 132), which no cut of the keys ends. Then they are given to these parts.
+bool WorkPlanner::takeTurns(int64_t tiles) {
+  int64_t sideBySide = sizes_.parts, total = 0, longest = 0;
+  int64_t parts = std::min(numWithQuery, countParts(params, /*maxQueryLen=*/1, numSms));
+  if (parts <= sideBySide)
+    return false;
+  for (int32_t of : blocks) {
+    total += of > 0 ? cost.of(of) : 0;
+    longest = std::max(longest, of > 0 ? cost.of(of) : 0);
+  }
+  // The least that any cut takes; of turns the most: the last begins when all others are busy.
+  int64_t least = ceilDiv(tiles * sideBySide, numSms) * ceilDiv(total, sideBySide);
+  int64_t turns = ceilDiv(total * tiles, numSms);
+  if (turns + longest >= least)
+    return false;
+  sizes_.parts = parts;
+  if (turns + assignWhole() < least)
+    return true;
+  sizes_.parts = sideBySide;
+  return false;
+}
+
 void WorkPlanner::cutFixed() {
   pieces.clear();
   for (size_t i = 0; i < blocks.size(); ++i) {
@@ -300,6 +324,8 @@ void WorkPlanner::plan(const WorkParams &given, std::span<const WorkRequest> bat
   countBlocks();
   if (params.fixedBlocks > 0)
     cutFixed();
+  else if (takeTurns(countTiles(params, std::max(maxQueryLen, 1))))
+    emitPieces();
   else
     cutByCost();
   sizes_.merges = static_cast<int64_t>(merges_.size());

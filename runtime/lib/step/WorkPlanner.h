@@ -22,9 +22,13 @@
 //   fixed blocks   part 0  aaaa bb         cuts of a request depend on nothing
 //                  part 1  aaaa bbbb cc    else (batch invariance)
 //
-// The cheapest of the first three is taken, the last on demand; a way that a bound shows to be
-// dearer is not tried. Everything is integer arithmetic in a fixed order, so equal steps get
-// equal plans.
+//   in turns       part 0  aaaa        more parts than run side by side, each with whole
+//                  part 1  bbbb        requests, where tiles of long queries are so many
+//                  part 2  cc          that few parts would be
+//
+// The cheapest of the first three is taken unless turns are surely cheaper, fixed blocks on demand;
+// a way that a bound shows to be dearer is not tried. Everything is integer arithmetic in a fixed
+// order, so equal steps get equal plans.
 //
 //===----------------------------------------------------------------------===//
 
@@ -89,6 +93,7 @@ private:
 
   void countBlocks();
   void cutByCost();
+  bool takeTurns(int64_t tiles);
   void cutFixed();
   int64_t assign();
   int64_t assignWhole();

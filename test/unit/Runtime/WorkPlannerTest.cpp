@@ -418,11 +418,34 @@ TEST(WorkPlanner, RandomBatchesHoldEveryProperty) {
       total += queryLens[i] > 0 ? cost : 0;
       longest = std::max(longest, queryLens[i] > 0 ? cost : 0);
     }
-    int64_t parts = countParts(params, *std::ranges::max_element(queryLens), sms);
-    EXPECT_LE(sizes.parts, parts);
+    int32_t longestQuery = *std::ranges::max_element(queryLens);
+    int64_t parts = countParts(params, longestQuery, sms);
+    if (sizes.parts > parts) {
+      // In turns: whole requests, earlier done than the least that parts side by side take.
+      EXPECT_EQ(sizes.partials, 0);
+      int64_t tiles = countTiles(params, longestQuery), waves = (tiles * parts + sms - 1) / sms;
+      EXPECT_LE(total * tiles / sms + largestLoad(planner, params), waves * (total / parts + 1));
+      continue;
+    }
     double cap = total / parts + 2 * params.itemCost + 2 + params.mergeCost;
     EXPECT_LE(largestLoad(planner, params), std::max(cap, longest)) << round;
   }
+}
+
+// 100 new tokens of 48 heads are 75 tiles: one part would leave 57 of 132 multiprocessors idle.
+TEST(WorkPlanner, C14_WholeRequestsTakeTurnsWherePartsAreFew) {
+  constexpr WorkParams params = {64, 48, 64, 2, 2, 0, 0.02, kV3.mergeForms, 2};
+  auto partsOf = [&](int32_t requests, int32_t query) {
+    std::vector<int32_t> seqLens(requests, 1100), queryLens(requests, query);
+    WorkPlanner planner = planFor(params, makeRequests(seqLens, queryLens), kSms);
+    EXPECT_EQ(planner.sizes().partials, 0);
+    return planner.sizes().parts;
+  };
+  EXPECT_EQ(partsOf(16, 100), 16); // 9.1 turns and one, for 16
+  EXPECT_EQ(partsOf(2, 100), 1);   // 75 and 75 programs, too, would take two turns
+  EXPECT_EQ(partsOf(400, 100), 132);
+  EXPECT_EQ(partsOf(16, 170), 1); // 128 tiles: a full machine
+  EXPECT_EQ(partsOf(132, 1), 132);
 }
 
 // One rank of two of DeepSeek-V3: a tile of 64 rows, 132 parts.

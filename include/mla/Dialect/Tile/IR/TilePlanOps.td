@@ -123,10 +123,12 @@ def Tile_WorkOp : Tile_Op<"work", [HasParent<"::mlir::tile::PlanOp">]> {
     query sees: its own and the window - 1 before it; a *piece* is a run of blocks of one
     request and belongs to one of
 
-        num_parts <= max(1, num_sms / tiles)
+        num_parts <= max(1, num_sms / tiles)    (but see below)
         tiles = runs_per_token · ceil(max_query_len · rows_per_token / runs_per_token / rows_per_tile)
 
-    parts, which work side by side; parts behind the last piece do not count. The rows of a token
+    parts, which work side by side; parts behind the last piece do not count. Where whole requests in more parts, up to those of a
+    batch of single queries, are done earlier than any cut (75 tiles on 132 multiprocessors: each takes the next program when
+    it is done with one), there are so many parts, and nothing is cut. The rows of a token
     are `runs_per_token` runs (1 unless given), each with tiles of its own. A piece
     costs its blocks + `item_cost`; that any request is in several pieces costs
     `merge_cost` once, and each token of a partial `partial_cost` (all in blocks; the partials of all parts share the
