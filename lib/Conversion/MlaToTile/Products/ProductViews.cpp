@@ -122,9 +122,10 @@ Value mlac::mla_to_tile::addBias(KernelBuilder &b, const Product &product, Value
   int64_t rows = shape[0], columns = shape[1];
   const TensorRef &first = *product.bias;
   OpFoldResult offset = b.fixed(first.offset), stride = b.fixed(first.strides[0]);
-  OpFoldResult width = b.fixed(splitProduct(product).front().columns);
+  SmallVector<Product, 0> parts = splitProduct(product);
+  OpFoldResult width = b.fixed(parts.front().columns);
   Value buffer = buffers.front(), column = at.column;
-  for (auto [number, part] : llvm::enumerate(llvm::drop_begin(splitProduct(product)))) {
+  for (auto [number, part] : llvm::enumerate(llvm::drop_begin(parts))) {
     int64_t begin = product.others[number].from;
     Value isBefore = b.isBelow(at.column, b.index(begin));
     auto choose = [&](OpFoldResult before, int64_t own) {
@@ -146,9 +147,10 @@ Value mlac::mla_to_tile::addBias(KernelBuilder &b, const Product &product, Value
     Value view = b.view(buffer, offset, {width, b.fixed(columns)}, {stride, b.fixed(0)});
     return b.addf(sum, b.loadWide(view, {column, zero}, {rows, columns}));
   }
-  case BiasPlace::ManyRows:
+  case BiasPlace::ManyRows: {
     Value bias = b.loadWide(b.view(buffer, offset, {width}, {stride}), column, {rows});
     return b.addf(sum, b.broadcast(bias, columns));
+  }
   }
   llvm_unreachable("a form of bias that is not handled");
 }
