@@ -35,7 +35,8 @@ static bool isProduct(Operation *op) {
 static Operation *findOtherUser(Value weight) {
   for (OpOperand &use : weight.getUses()) {
     Operation *user = use.getOwner();
-    if (isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractSliceOp>(user)) {
+    if (isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractSliceOp,
+            tensor::ConcatOp>(user)) {
       if (Operation *other = findOtherUser(user->getResult(0)))
         return other;
     } else if (!isProduct(user)) {
