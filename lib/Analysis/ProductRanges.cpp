@@ -57,9 +57,6 @@ static constexpr double kDequantisingShare = 0.8;
 static constexpr double kPromotionCycles = 620, kPromotionColumnCycles = 3;
 static constexpr double kTallPromotionShare = 0.83;
 
-/// A kernel is worth compiling, and its code loading, for so much of the time on the average over
-/// the ranges.
-static constexpr double kWorthwhile = 0.02;
 static constexpr size_t kMostKernels = 3; // beside those for many rows
 
 namespace {
@@ -282,7 +279,7 @@ static llvm::SmallVector<size_t> chooseKernels(const Times &times, size_t given,
   double now = times.judge(chosen);
   for (size_t kernels = 0; kernels < kMostKernels; ++kernels) {
     size_t best = count;
-    double least = now - kWorthwhile;
+    double least = now - kWorthwhileKernel;
     for (size_t candidate = given; candidate < count; ++candidate) {
       chosen.push_back(candidate);
       if (double next = times.judge(chosen); next < least) {

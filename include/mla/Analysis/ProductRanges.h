@@ -25,6 +25,10 @@
 
 namespace mlac {
 
+/// A kernel is worth compiling, and its code loading, for so much of the time on the average over
+/// the ranges of rows.
+inline constexpr double kWorthwhileKernel = 0.02;
+
 /// How a product is divided: tiles of `rows` (64 or 128; of turned codes 64 to 256) by `columns`,
 /// in the last turn, if it then is one, of `tailColumns` (0: the same); in `parts` of the depth,
 /// whose sums another kernel adds up, or by `cluster` CTAs, which do so themselves.

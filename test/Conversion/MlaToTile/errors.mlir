@@ -194,7 +194,7 @@ func.func @dim_of_a_dim(%x: tensor<?x8xbf16> {mla.input = "x"}, %batch: !mla.bat
 func.func @apart(%a: tensor<64x128xbf16> {mla.weight = "a"}, %b: tensor<64x128xbf16> {mla.weight = "b"}, %x: tensor<?x128xbf16> {mla.input = "x"})
     -> (tensor<?x64xbf16> {mla.output = "output"}) {
   %w = tensor.concat dim(0) %a, %b : (tensor<64x128xbf16>, tensor<64x128xbf16>) -> tensor<128x128xbf16>
-  // expected-error@+1 {{cannot read what tensor.concat makes: expected an mla.project that has it as its weight or bias}}
+  // expected-error@+1 {{cannot read what tensor.concat makes: expected an mla.project, not one in mla.sum_parts, that has such a weight}}
   %half = tensor.extract_slice %w[0, 0] [64, 128] [1, 1] : tensor<128x128xbf16> to tensor<64x128xbf16>
   %y = mla.project %x, %half : tensor<?x128xbf16>, tensor<64x128xbf16> -> tensor<?x64xbf16>
   return %y : tensor<?x64xbf16>
@@ -217,5 +217,28 @@ func.func @bias(%a: tensor<64x128xbf16> {mla.weight = "a"}, %b: tensor<64x128xbf
   %w = tensor.concat dim(0) %a, %b : (tensor<64x128xbf16>, tensor<64x128xbf16>) -> tensor<128x128xbf16>
   // expected-error@+1 {{expected the bias to be of the same parts as the weight of several}}
   %y = mla.project %x, %w bias(%c : tensor<128xbf16>) : tensor<?x128xbf16>, tensor<128x128xbf16> -> tensor<?x128xbf16>
+  return %y : tensor<?x128xbf16>
+}
+
+// -----
+
+func.func @plain_weight(%a: tensor<64xbf16> {mla.weight = "a"}, %w: tensor<128x128xbf16> {mla.weight = "w"}, %x: tensor<?x128xbf16> {mla.input = "x"})
+    -> (tensor<?x128xbf16> {mla.output = "output"}) {
+  %b = tensor.concat dim(0) %a, %a : (tensor<64xbf16>, tensor<64xbf16>) -> tensor<128xbf16>
+  // expected-error@+1 {{cannot read what tensor.concat makes}}
+  %y = mla.project %x, %w bias(%b : tensor<128xbf16>) : tensor<?x128xbf16>, tensor<128x128xbf16> -> tensor<?x128xbf16>
+  return %y : tensor<?x128xbf16>
+}
+
+// -----
+
+func.func @in_parts(%a: tensor<64x128xbf16> {mla.weight = "a"}, %x: tensor<?x128xbf16> {mla.input = "x"})
+    -> (tensor<?x128xbf16> {mla.output = "output"}) {
+  %w = tensor.concat dim(0) %a, %a : (tensor<64x128xbf16>, tensor<64x128xbf16>) -> tensor<128x128xbf16>
+  %y = mla.sum_parts 2 -> tensor<?x128xbf16> {
+    // expected-error@+1 {{cannot read what tensor.concat makes}}
+    %0 = mla.project %x, %w : tensor<?x128xbf16>, tensor<128x128xbf16> -> tensor<?x128xbf16>
+    mla.yield %0 : tensor<?x128xbf16>
+  }
   return %y : tensor<?x128xbf16>
 }

@@ -244,9 +244,13 @@ static LogicalResult checkStack(tensor::ConcatOp concat) {
            << concat.getDim();
   for (OpOperand &use : concat->getUses()) {
     auto project = dyn_cast<mla::ProjectOp>(use.getOwner());
-    if (!project || use.getOperandNumber() == 0)
-      return use.getOwner()->emitOpError("cannot read what tensor.concat makes: expected an "
-                                         "mla.project that has it as its weight or bias");
+    bool isIn = project && use.getOperandNumber() != 0 &&
+                !isa<mla::SumPartsOp>(project->getParentOp()) &&
+                project.getWeight().getDefiningOp<tensor::ConcatOp>();
+    if (!isIn)
+      return use.getOwner()->emitOpError(
+          "cannot read what tensor.concat makes: expected an "
+          "mla.project, not one in mla.sum_parts, that has such a weight");
   }
   return success();
 }

@@ -17,11 +17,10 @@ using namespace mlir;
 using namespace mlac::mla_to_tile;
 
 std::optional<Product> mlac::mla_to_tile::joinAll(ArrayRef<Latent> latents) {
-  std::optional<Product> joint = latents.front().product;
-  for (const Latent &latent : latents.drop_front())
-    if (joint)
-      joint = joinProducts(*joint, latent.product);
-  return joint;
+  SmallVector<Product, 0> products;
+  for (const Latent &latent : latents)
+    products.push_back(latent.product);
+  return joinProducts(products);
 }
 
 void mlac::mla_to_tile::emitJointRows(StepLowering &step, ArrayRef<Latent> latents,

@@ -365,8 +365,8 @@ void mlac::mla_to_tile::emitProduct(StepLowering &step, const Product &product, 
       [&] { many.launch(step); });
 }
 
-std::optional<Product> mlac::mla_to_tile::joinProducts(const Product &first,
-                                                       const Product &second) {
+/// `first` may be joined already.
+static std::optional<Product> join(const Product &first, const Product &second) {
   bool suits = first.columns % SwappedTile::kColumns == 0 && first.depth == second.depth &&
                first.batch == 1 && second.batch == 1 &&
                first.bias.has_value() == second.bias.has_value() && first.transposeRhs &&
@@ -378,6 +378,14 @@ std::optional<Product> mlac::mla_to_tile::joinProducts(const Product &first,
   Product joint = first;
   joint.others.push_back({first.columns, second.rhs, second.bias});
   joint.columns += second.columns;
+  return joint;
+}
+
+std::optional<Product> mlac::mla_to_tile::joinProducts(ArrayRef<Product> products) {
+  std::optional<Product> joint = products.front();
+  for (const Product &product : products.drop_front())
+    if (joint)
+      joint = join(*joint, product);
   return joint;
 }
 

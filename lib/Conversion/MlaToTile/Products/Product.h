@@ -81,9 +81,9 @@ bool canSwap(StepLowering &step, const Product &product);
 /// many rows as that takes no longer.
 void emitStackedProducts(StepLowering &step, mlir::ArrayRef<Product> products);
 
-/// Both products of the same rows as one, the columns of `second` behind those of `first`, which
-/// may be joined already; none where they do not suit.
-std::optional<Product> joinProducts(const Product &first, const Product &second);
+/// Products of the same rows as one, the columns of each behind those of the one before; none where
+/// they do not suit.
+std::optional<Product> joinProducts(mlir::ArrayRef<Product> products);
 
 /// Whether the product of few rows can be computed in so many parts of its depth.
 bool canSumDepth(StepLowering &step, const Product &product, int64_t parts);

@@ -25,14 +25,6 @@ using namespace mlac::mla_to_tile;
 
 static constexpr int64_t kAllRows = std::numeric_limits<int64_t>::max();
 
-static std::optional<Product> joinAll(ArrayRef<Product> products) {
-  std::optional<Product> joint = products.front();
-  for (const Product &product : products.drop_front())
-    if (joint)
-      joint = joinProducts(*joint, product);
-  return joint;
-}
-
 /// The rows for which times are compared: those of the ranges' ends, and many.
 static SmallVector<int64_t> getComparedRows(const TargetDescription &machine) {
   SmallVector<int64_t> rows;
@@ -42,9 +34,6 @@ static SmallVector<int64_t> getComparedRows(const TargetDescription &machine) {
                 [](int64_t count) { return count > kMostRangeRows; });
   return rows;
 }
-
-/// A limit of rows is worth two sets of kernels for so much of the time on the average.
-static constexpr double kWorthwhile = 0.02;
 
 /// Up to how many rows the joint product is multiplied: the limit for which all compared rows
 /// together take the least of the time that they take apart. Rows of one unit read all weights
@@ -71,7 +60,7 @@ static int64_t findMostStackedRows(StepLowering &step, const Product &joint,
       best = rows;
     }
   }
-  bool isWorthwhile = most - gain > kWorthwhile * static_cast<double>(compared.size());
+  bool isWorthwhile = most - gain > kWorthwhileKernel * static_cast<double>(compared.size());
   return isWorthwhile ? best : kAllRows;
 }
 
@@ -80,7 +69,7 @@ void mlac::mla_to_tile::emitStackedProducts(StepLowering &step, ArrayRef<Product
     for (const Product &product : products)
       emitProduct(step, product, moreThan);
   };
-  std::optional<Product> joint = joinAll(products);
+  std::optional<Product> joint = joinProducts(products);
   if (!joint || !step.shapes.isProductPersistent || !canSwap(step, *joint))
     return emitApart(/*moreThan=*/0);
   int64_t most = findMostStackedRows(step, *joint, products);

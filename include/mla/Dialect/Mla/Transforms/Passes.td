@@ -901,7 +901,7 @@ def MlaStackProjections : Pass<"mla-stack-projections", "::mlir::ModuleOp"> {
     | stacked | 1 | 120 |
 
     They are stacked where they stand in one block, all have a bias or none, weights are all codes or none,
-    matrices or the heads of one, of whole tiles of 64 columns but for the last, and where all who use the results
+    matrices or the heads of one, of whole tiles of 64 columns but for the last, together of rows of whole 16 bytes, and where all who use the results
     take rows of any stride: `mla.grouped_append`, `mla.rope`, `mla.norm_rope`, `mla.rms_norm`, `mla.head_project` and
     `mla.index_query`; and where one of them by itself has too few columns to keep the machine busy: two that are wide enough run side by side
     (DeepSeek-V3.2's 24576 and 8192 columns; stacked, 1 and 16 requests take 2 % longer). Whether many rows are multiplied as one is the conversion's choice, by cost.
