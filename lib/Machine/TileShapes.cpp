@@ -8,6 +8,8 @@
 
 #include "mla/Machine/TileShapes.h"
 
+#include "mla/Machine/Sm90Limits.h"
+
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
@@ -109,6 +111,26 @@ int64_t TileShapes::foldedColumns(llvm::ArrayRef<int64_t> widths) const {
             widths, [&](int64_t width) { return width % columns == 0 && width / columns <= rows; }))
       return columns;
   return 0;
+}
+
+/// Rows of a head that have one sum are in one warp (`sm90.sum_groups`).
+static constexpr int64_t kMostFolds = mlir::sm90::kTileRows / mlir::sm90::kWarpgroupWarps;
+
+int64_t TileShapes::mostFolds(llvm::ArrayRef<int64_t> widths) const {
+  int64_t folds = 1;
+  auto canFold = [&](int64_t width) { return width % (2 * folds * kWidthMultiple) == 0; };
+  while (isRowCountFixed && folds < kMostFolds && llvm::all_of(widths, canFold))
+    folds *= 2;
+  return folds;
+}
+
+bool TileShapes::canHoldHeads(llvm::ArrayRef<int64_t> widths) const {
+  // Values and gammas are 128 registers of a thread then, half of which are of few heads.
+  constexpr int64_t mostColumns = 128;
+  int64_t columns = 0, folds = mostFolds(widths);
+  for (int64_t width : widths)
+    columns += paddedWidth(width) / folds;
+  return !isRowCountFixed || columns <= mostColumns;
 }
 
 /// Whole panels of 64 that divide the width, if there are any.

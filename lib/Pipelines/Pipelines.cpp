@@ -109,7 +109,9 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   mla::MlaFuseAppendOptions fuseAppend;
   fuseAppend.target = options.target;
   passes.addPass(mla::createMlaFuseAppend(fuseAppend));
-  passes.addPass(mla::createMlaFuseGroupedAppend());
+  mla::MlaFuseGroupedAppendOptions fuseGroupedAppend;
+  fuseGroupedAppend.target = options.target;
+  passes.addPass(mla::createMlaFuseGroupedAppend(fuseGroupedAppend));
   mla::MlaFuseIndexerOptions fuseIndexer;
   fuseIndexer.target = options.target;
   passes.addPass(mla::createMlaFuseIndexer(fuseIndexer));

@@ -458,6 +458,7 @@ Step Machine::dispatchSm90(Warpgroup &wg, Operation *op) {
       .Case([&](UnparkOp fetch) { return runUnpark(wg, fetch); })
       .Case([&](ZeroRowsOp zero) { return runZeroRows(wg, zero); })
       .Case([&](ReduceOp reduce) { return runReduce(wg, reduce); })
+      .Case([&](SumGroupsOp sum) { return runSumGroups(wg, sum); })
       .Case([&](BroadcastOp broadcast) { return runBroadcast(wg, broadcast); })
       .Case([&](TakeColumnsOp columns) { return runTakeColumns(wg, columns); })
       .Case([&](IotaOp iota) { return runIota(wg, iota); })

@@ -292,6 +292,7 @@ private:
   Step reduceRows(Warpgroup &warpgroup, mlir::sm90::ReduceOp op);
   Step reduceSplit(Warpgroup &warpgroup, mlir::sm90::ReduceOp op);
   Step reduceColumns(Warpgroup &warpgroup, mlir::sm90::ReduceOp op);
+  Step runSumGroups(Warpgroup &warpgroup, mlir::sm90::SumGroupsOp op);
   Step runBroadcast(Warpgroup &warpgroup, mlir::sm90::BroadcastOp op);
   Step runTakeColumns(Warpgroup &warpgroup, mlir::sm90::TakeColumnsOp op);
   Step runIota(Warpgroup &warpgroup, mlir::sm90::IotaOp op);

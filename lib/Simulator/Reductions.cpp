@@ -145,3 +145,24 @@ Step Machine::reduceColumns(Warpgroup &warpgroup, ReduceOp op) {
   set(warpgroup, op.getResult(), TileRef{result});
   return Step::Advanced;
 }
+
+/// As lanes exchange: a thread's own two rows, then ever farther neighbours.
+Step Machine::runSumGroups(Warpgroup &warpgroup, SumGroupsOp op) {
+  Tile *source = use(warpgroup, op, op.getSource());
+  if (!source)
+    return Step::Failed;
+  auto result = makeTile(warpgroup, op.getResult().getType());
+  result->reals = source->reals;
+  auto exchange = [&](int64_t distance) {
+    std::vector<float> old = result->reals;
+    for (int64_t row = 0; row < kTileRows; ++row)
+      result->reals[row] = old[row & ~distance] + old[row | distance];
+  };
+  int64_t rowsOfLanes = kWarpRows / kFragmentRows, size = op.getSize();
+  if (size > rowsOfLanes)
+    exchange(rowsOfLanes);
+  for (int64_t distance = 1; distance < std::min(size, rowsOfLanes); distance *= 2)
+    exchange(distance);
+  set(warpgroup, op.getResult(), TileRef{result});
+  return Step::Advanced;
+}

@@ -103,6 +103,12 @@ struct TileShapes {
     return isRowCountFixed && foldedColumns(widths) != 0;
   }
 
+  /// Where a program has runs of `widths` channels of each head, a head is that many rows of a tile
+  /// at most: a power of two, by which all runs are whole tiles' columns.
+  int64_t mostFolds(llvm::ArrayRef<int64_t> widths) const;
+  /// Whether a program can have all channels of a head, in runs of so many.
+  bool canHoldHeads(llvm::ArrayRef<int64_t> widths) const;
+
   /// The width of an accumulator, and of the tile of values it is formed from,
   /// for `width` columns.
   int64_t accumulatorWidth(int64_t width) const;

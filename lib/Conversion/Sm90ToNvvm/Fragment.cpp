@@ -257,6 +257,27 @@ private:
   }
 };
 
+/// Lanes of the next row are four on; a thread's second row is the warp's eighth behind the first.
+struct SumGroups : public OpConversionPattern<sm90::SumGroupsOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(sm90::SumGroupsOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    int64_t rowsOfLanes = sm90::kWarpRows / sm90::kFragmentRows, size = op.getSize();
+    SmallVector<int64_t> distances;
+    for (int64_t row = 1; row < std::min(size, rowsOfLanes); row *= 2)
+      distances.push_back(row * sm90::kQuadLanes);
+    SmallVector<Value> rows(adaptor.getSource());
+    if (size > rowsOfLanes)
+      rows = {combine(b, sm90::ReduceKind::Sum, rows[0], rows[1])};
+    for (Value &row : rows)
+      row = foldLanes(b, sm90::ReduceKind::Sum, row, distances);
+    rows.resize(sm90::kFragmentRows, rows.front());
+    rewriter.replaceOpWithMultiple(op, {rows});
+    return success();
+  }
+};
+
 struct Pin : public OpConversionPattern<sm90::PinOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult matchAndRewrite(sm90::PinOp op, OneToNOpAdaptor adaptor,
@@ -270,6 +291,7 @@ struct Pin : public OpConversionPattern<sm90::PinOp> {
 
 void mlac::sm90nvvm::populateFragmentPatterns(const TypeConverter &converter,
                                               RewritePatternSet &patterns, const Kernel &kernel) {
-  patterns.add<Splat, Constant, Broadcast, TakeColumns, Pin>(converter, patterns.getContext());
+  patterns.add<Splat, Constant, Broadcast, TakeColumns, SumGroups, Pin>(converter,
+                                                                        patterns.getContext());
   patterns.add<Iota, Reduce>(converter, patterns.getContext(), kernel);
 }

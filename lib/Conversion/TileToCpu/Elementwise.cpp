@@ -287,3 +287,21 @@ void KernelLowering::lowerReduce(tile::ReduceOp op) {
     e.storeScalar(result, e.advance(rowPointer(target, 0), bytes));
   });
 }
+
+void KernelLowering::lowerSumGroups(tile::SumGroupsOp op) {
+  TileRef source = memoryOf(op.getSource()), target = destination(op.getResult());
+  memory[op.getResult()] = target;
+  Type element = e.getF32Type();
+  auto at = [&](const TileRef &ref, Value index) {
+    return e.advance(rowPointer(ref, 0), e.mul(index, elementBytes(element)));
+  };
+  e.loop(TileShape(op.getType()).columns, op.getSize(), [&](Value first) {
+    Value sum;
+    for (int64_t i = 0; i < op.getSize(); ++i) {
+      Value next = e.loadScalar(element, at(source, e.add(first, e.i64(i))));
+      sum = sum ? combine(tile::ReduceKind::Sum, sum, next) : next;
+    }
+    for (int64_t i = 0; i < op.getSize(); ++i)
+      e.storeScalar(sum, at(target, e.add(first, e.i64(i))));
+  });
+}

@@ -217,6 +217,7 @@ LogicalResult KernelLowering::lowerTileOp(Operation *op) {
       .Case([&](tile::TopKOp topK) { lowerTopK(topK); })
       .Case([&](tile::DotOp dot) { lowerDot(dot); })
       .Case([&](tile::ReduceOp reduce) { lowerReduce(reduce); })
+      .Case([&](tile::SumGroupsOp sum) { lowerSumGroups(sum); })
       .Case([&](tensor::ExtractSliceOp slice) { lowerSlice(slice); })
       .Case([&](tensor::ConcatOp concat) { lowerConcat(concat); })
       .Default([&](Operation *other) {

@@ -151,6 +151,7 @@ private:
   void storeWidened(mlir::Value value, const TileRef &target);
   void copyTile(mlir::Type type, const TileRef &from, const TileRef &to);
   void lowerReduce(mlir::tile::ReduceOp op);
+  void lowerSumGroups(mlir::tile::SumGroupsOp op);
   mlir::Value reduceRow(mlir::tile::ReduceOp op, mlir::Value row);
   void reduceColumns(mlir::tile::ReduceOp op, const TileRef &target);
   mlir::Value combine(mlir::tile::ReduceKind kind, mlir::Value a, mlir::Value b);

@@ -71,8 +71,10 @@ bool TileUses::isCheapAtUses(Value value, int64_t cost) const {
   for (Operation *user : value.getUsers()) {
     // Memory is needed by users that read elements in another order, and by
     // terminators, which must not be the place where their operands are computed.
-    bool needsMemory = isa<tile::BroadcastOp, tensor::ExtractSliceOp, tile::LoadElementsOp>(user) ||
-                       user->hasTrait<OpTrait::IsTerminator>();
+    bool needsMemory =
+        isa<tile::BroadcastOp, tile::SumGroupsOp, tensor::ExtractSliceOp, tile::LoadElementsOp>(
+            user) ||
+        user->hasTrait<OpTrait::IsTerminator>();
     if (auto dot = dyn_cast<tile::DotOp>(user))
       needsMemory |= dot.getRhs() == value;
     if (needsMemory || user->getBlock() != value.getParentBlock())

@@ -85,6 +85,23 @@ sm90.kernel @partial(%y: memref<?xf32>) attributes {warpgroups = 1 : i32, shared
   sm90.return
 }
 
+// Of 4 rows: lanes 4 and 8 apart, for both rows of a thread; of 16 a thread adds its own two first.
+// CHECK-LABEL: llvm.func @groups
+// CHECK-COUNT-4: nvvm.shfl.sync bfly
+// CHECK-NOT:     nvvm.shfl.sync bfly
+// CHECK:         arith.addf
+// CHECK:         arith.addf
+// CHECK-COUNT-3: nvvm.shfl.sync bfly
+// CHECK-NOT:     nvvm.shfl.sync bfly
+sm90.kernel @groups(%y: memref<?xf32>) attributes {warpgroups = 1 : i32, shared_bytes = 0 : i64} {
+  %c0 = arith.constant 0 : index
+  %t = arith.constant dense<1.0> : tensor<64xf32, #sm90.rows>
+  %four = sm90.sum_groups %t of 4 : tensor<64xf32, #sm90.rows>
+  %all = sm90.sum_groups %four of 16 : tensor<64xf32, #sm90.rows>
+  sm90.store %all, %y[%c0] : tensor<64xf32, #sm90.rows>, memref<?xf32>
+  sm90.return
+}
+
 // Two columns of a thread: lanes 4, 8 and 16 apart, then four warps of the role
 // through memory. The role's barrier is 1 + its number.
 // CHECK-LABEL: llvm.func @columns

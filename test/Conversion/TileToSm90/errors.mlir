@@ -113,6 +113,15 @@ tile.kernel @reduce_columns() {
 
 // -----
 
+tile.kernel @sum_groups() {
+  %t = arith.constant dense<0.0> : tensor<64xf32>
+  // expected-error @+1 {{expected groups of at most 16 rows, those of a warp, on sm_90a, got 32}}
+  %r = tile.sum_groups %t of 32 : tensor<64xf32>
+  tile.return
+}
+
+// -----
+
 tile.kernel @broadcast_row() {
   %t = arith.constant dense<0.0> : tensor<64xf32>
   // expected-error @+1 {{expected dim 1 or less than 64 columns in the simple schedule for sm_90a, got dim 0 and 'tensor<64xf32>'}}

@@ -172,6 +172,26 @@ tile.kernel @split_reduce(%x: memref<?xf32>, %out: memref<?xf32>, %n: index) {
 
 // -----
 
+// Sums of a head's rows need no shared memory.
+// CHECK-LABEL: sm90.kernel @groups
+// CHECK-NOT:   sm90.alloc
+// CHECK:       %[[ROWS:.*]] = sm90.reduce sum %{{.*}} -> tensor<64xf32, #sm90.rows>
+// CHECK-NEXT:  sm90.sum_groups %[[ROWS]] of 4 : tensor<64xf32, #sm90.rows>
+// CHECK-NOT:   sm90.alloc
+// CHECK:       sm90.return
+tile.kernel @groups(%x: memref<?xf32>, %out: memref<?xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 32], strides: [32, 1]
+      : memref<?xf32> to memref<?x32xf32, strided<[32, 1]>>
+  %t = tile.load %xv[%c0, %c0] : memref<?x32xf32, strided<[32, 1]>> -> tensor<64x32xf32>
+  %s = tile.reduce sum %t : tensor<64x32xf32> -> tensor<64xf32>
+  %g = tile.sum_groups %s of 4 : tensor<64xf32>
+  tile.store %g, %out[%c0] : tensor<64xf32>, memref<?xf32>
+  tile.return
+}
+
+// -----
+
 // A buffer that is loaded from and stored to: barriers around the store.
 // CHECK-LABEL: sm90.kernel @in_place
 // CHECK:       sm90.load

@@ -1461,6 +1461,38 @@ func.func @grouped_append_c2_cache(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x64xbf
 
 // -----
 
+func.func @grouped_append_c6_gamma(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x64xbf16>, %v: tensor<?x2x32xbf16>, %g: tensor<64xbf16>, %h: tensor<32xbf16>, %t: tensor<?x64xf32>, %c: !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, %b: !mla.batch) {
+  // expected-error @+1 {{expected key_gamma to be [Dk] with Dk = 64 (from query), got 'tensor<32xbf16>'}}
+  %0:2 = mla.grouped_append %q, %k, %v norms %g, %h epsilon 1.0e-6 rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %c, %b : tensor<?x8x64xbf16>, tensor<?x2x64xbf16>, tensor<?x2x32xbf16> norms tensor<64xbf16>, tensor<32xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @grouped_append_c6_element(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x64xbf16>, %v: tensor<?x2x32xbf16>, %g: tensor<64xf32>, %h: tensor<64xbf16>, %t: tensor<?x64xf32>, %c: !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, %b: !mla.batch) {
+  // expected-error @+1 {{expected query_gamma to have query's element type 'bf16', got 'f32'}}
+  %0:2 = mla.grouped_append %q, %k, %v norms %g, %h epsilon 1.0e-6 rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %c, %b : tensor<?x8x64xbf16>, tensor<?x2x64xbf16>, tensor<?x2x32xbf16> norms tensor<64xf32>, tensor<64xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @grouped_append_c6_epsilon(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x64xbf16>, %v: tensor<?x2x32xbf16>, %g: tensor<64xbf16>, %h: tensor<64xbf16>, %t: tensor<?x64xf32>, %c: !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, %b: !mla.batch) {
+  // expected-error @+1 {{expected epsilon > 0, got 0.000000e+00}}
+  %0:2 = mla.grouped_append %q, %k, %v norms %g, %h epsilon 0.0 rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %c, %b : tensor<?x8x64xbf16>, tensor<?x2x64xbf16>, tensor<?x2x32xbf16> norms tensor<64xbf16>, tensor<64xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @grouped_append_c6_some(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x64xbf16>, %v: tensor<?x2x32xbf16>, %t: tensor<?x64xf32>, %c: !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, %b: !mla.batch) {
+  // expected-error @+1 {{expected norms of queries and of keys with an epsilon, got only some}}
+  %0:2 = "mla.grouped_append"(%q, %k, %v, %t, %c, %b) <{epsilon = 1.0e-6, rope = #mla.rope<order = half, dim = 64, theta = 1.0e4, length = 4096>, offset = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 1, 1, 0, 1>}> : (tensor<?x8x64xbf16>, tensor<?x2x64xbf16>, tensor<?x2x32xbf16>, tensor<?x64xf32>, !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, !mla.batch) -> (tensor<?x8x64xbf16>, !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">)
+  return
+}
+
+// -----
+
 func.func @grouped_append_c3(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x64xbf16>, %v: tensor<?x2x32xbf16>, %t: tensor<?x64xf32>, %c: !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, %b: !mla.batch) {
   // expected-error @+1 {{expected an offset of at least 0 with 64 channels behind it, got 16 in 64}}
   %0:2 = mla.grouped_append %q, %k, %v rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 16 into %c, %b : tensor<?x8x64xbf16>, tensor<?x2x64xbf16>, tensor<?x2x32xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, !mla.batch

@@ -85,6 +85,7 @@ func.func @latent_append(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %ga
 
 // CHECK-LABEL: func @grouped_append
 func.func @grouped_append(%q: tensor<?x32x128xbf16>, %k: tensor<?x8x128xbf16>, %v: tensor<?x8x64xbf16>, %table: tensor<?x64xf32>, %pairs: tensor<4096x32x2xf16>,
+    %gamma: tensor<128xbf16>,
     %both: !mla.cache<page_size = 16, fields = [key: 8x128, value: 8x64], element = bf16, format = "kv_nhd">,
     %keys: !mla.cache<page_size = 16, fields = [key: 8x128], element = bf16, format = "k_nhd">,
     %values: !mla.cache<page_size = 64, fields = [value: 8x64], element = bf16, format = "v_nhd">, %batch: !mla.batch) {
@@ -97,6 +98,10 @@ func.func @grouped_append(%q: tensor<?x32x128xbf16>, %k: tensor<?x8x128xbf16>, %
       : tensor<?x32x128xbf16>, tensor<?x8x128xbf16>, tensor<?x8x64xbf16> rope tensor<4096x32x2xf16>
       into <page_size = 16, fields = [key: 8x128], element = bf16, format = "k_nhd">
       values !mla.cache<page_size = 64, fields = [value: 8x64], element = bf16, format = "v_nhd">, !mla.batch
+  // CHECK: mla.grouped_append %{{.*}}, %{{.*}}, %{{.*}} norms %[[GAMMA:.*]], %[[GAMMA]] epsilon 9.9{{[0-9]+}}E-7 rope %{{.*}} with {{.*}} : tensor<?x32x128xbf16>, tensor<?x8x128xbf16>, tensor<?x8x64xbf16> norms tensor<128xbf16>, tensor<128xbf16> rope tensor<?x64xf32> into <page_size = 16, {{.*}}>, <query_len = ?>
+  %5, %6 = mla.grouped_append %q, %k, %v norms %gamma, %gamma epsilon 1.0e-6 rope %table with #rope offset 64 into %both, %batch
+      : tensor<?x32x128xbf16>, tensor<?x8x128xbf16>, tensor<?x8x64xbf16> norms tensor<128xbf16>, tensor<128xbf16> rope tensor<?x64xf32>
+      into <page_size = 16, fields = [key: 8x128, value: 8x64], element = bf16, format = "kv_nhd">, !mla.batch
   return
 }
 

@@ -243,6 +243,30 @@ func.func @reduce_element(%x: tensor<64x64xbf16, #sm90.fragment<column_split = 1
 
 // -----
 
+func.func @sum_groups_element(%x: tensor<64xi32, #sm90.rows>) {
+  // expected-error @+1 {{expected rows of f32, got 'tensor<64xi32, #sm90.rows>'}}
+  %0 = sm90.sum_groups %x of 2 : tensor<64xi32, #sm90.rows>
+  return
+}
+
+// -----
+
+func.func @sum_groups_size(%x: tensor<64xf32, #sm90.rows>) {
+  // expected-error @+1 {{expected groups of 2, 4, 8 or 16 rows, got 32}}
+  %0 = sm90.sum_groups %x of 32 : tensor<64xf32, #sm90.rows>
+  return
+}
+
+// -----
+
+func.func @sum_groups_odd(%x: tensor<64xf32, #sm90.rows>) {
+  // expected-error @+1 {{expected groups of 2, 4, 8 or 16 rows, got 6}}
+  %0 = sm90.sum_groups %x of 6 : tensor<64xf32, #sm90.rows>
+  return
+}
+
+// -----
+
 func.func @broadcast_element(%x: tensor<64xf32, #sm90.rows>) {
   // expected-error @+1 {{expected one element type}}
   %0 = sm90.broadcast %x : tensor<64xf32, #sm90.rows> -> tensor<64x64xbf16, #sm90.fragment<column_split = 1>>

@@ -63,6 +63,8 @@ sm90.kernel @roles(%x: memref<?xbf16>, %n: index, %out: memref<?xf32>) attribute
     // CHECK: sm90.reduce {{ *}}sum %{{.*}} : tensor<64x64xf32, {{.*}}> -> tensor<64x4xf32, #sm90.partial>
     %p = sm90.reduce sum %1 : tensor<64x64xf32, #frag> -> tensor<64x4xf32, #sm90.partial>
     %r = sm90.reduce sum %p : tensor<64x4xf32, #sm90.partial> -> tensor<64xf32, #sm90.rows>
+    // CHECK: sm90.sum_groups %{{.*}} of 8 : tensor<64xf32, #sm90.rows>
+    %g = sm90.sum_groups %r of 8 : tensor<64xf32, #sm90.rows>
     %cond = arith.cmpf one, %r, %r : tensor<64xf32, #sm90.rows>
     %any = sm90.warp_any %cond : tensor<64xi1, #sm90.rows>
     %2 = scf.if %any -> (tensor<64x64xf32, #frag>) {

@@ -175,6 +175,46 @@ func.func @reduce_columns(%a: tensor<64x16xf32>) {
 
 // -----
 
+func.func @sum_groups_rank(%a: tensor<64x16xf32>) {
+  // expected-error@+1 {{expected a source [M] of f32, got 'tensor<64x16xf32>'}}
+  %d = tile.sum_groups %a of 2 : tensor<64x16xf32>
+  return
+}
+
+// -----
+
+func.func @sum_groups_type(%a: tensor<64xbf16>) {
+  // expected-error@+1 {{expected a source [M] of f32, got 'tensor<64xbf16>'}}
+  %d = tile.sum_groups %a of 2 : tensor<64xbf16>
+  return
+}
+
+// -----
+
+func.func @sum_groups_one(%a: tensor<64xf32>) {
+  // expected-error@+1 {{expected a power of two of at least 2 that divides 64, got 1}}
+  %d = tile.sum_groups %a of 1 : tensor<64xf32>
+  return
+}
+
+// -----
+
+func.func @sum_groups_three(%a: tensor<48xf32>) {
+  // expected-error@+1 {{expected a power of two of at least 2 that divides 48, got 3}}
+  %d = tile.sum_groups %a of 3 : tensor<48xf32>
+  return
+}
+
+// -----
+
+func.func @sum_groups_rest(%a: tensor<40xf32>) {
+  // expected-error@+1 {{expected a power of two of at least 2 that divides 40, got 16}}
+  %d = tile.sum_groups %a of 16 : tensor<40xf32>
+  return
+}
+
+// -----
+
 func.func @reduce_dim(%a: tensor<64x16xf32>) {
   // expected-error@+1 {{attribute 'dim' failed to satisfy constraint}}
   %d = tile.reduce max %a dim 2 : tensor<64x16xf32> -> tensor<64xf32>

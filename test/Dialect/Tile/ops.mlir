@@ -47,6 +47,13 @@ func.func @directions(%s: tensor<64x16xf32>) -> (tensor<64x16xf32>, tensor<64x16
   return %a, %b : tensor<64x16xf32>, tensor<64x16xf32>
 }
 
+// CHECK-LABEL: func.func @groups
+// CHECK: tile.sum_groups %{{.*}} of 4 : tensor<64xf32>
+func.func @groups(%s: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = tile.sum_groups %s of 4 : tensor<64xf32>
+  return %0 : tensor<64xf32>
+}
+
 // CHECK-LABEL: tile.kernel @transposed
 // CHECK: tile.dot %{{.*}}, %{{.*}}, %{{.*}} transpose_lhs :
 // CHECK: tile.dot %{{.*}}, %{{.*}}, %{{.*}} transpose_lhs transpose_rhs :

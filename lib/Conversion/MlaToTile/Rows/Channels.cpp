@@ -54,6 +54,45 @@ HeadShare RotatedChannels::muchOf(const TileShapes &shapes, int64_t heads) const
   return {rows / groups, paddedWidth(half)};
 }
 
+SmallVector<std::pair<int64_t, int64_t>, 2> RotatedChannels::rest() const {
+  SmallVector<std::pair<int64_t, int64_t>, 2> runs;
+  int64_t behind = first + 2 * half;
+  for (auto [begin, width] : {std::pair(int64_t(0), first), {behind, columns - behind}})
+    if (width != 0)
+      runs.push_back({begin, width});
+  return runs;
+}
+
+SmallVector<int64_t> RotatedChannels::widths() const {
+  SmallVector<int64_t> all = {half, half};
+  for (auto [begin, width] : rest())
+    all.push_back(width);
+  return all;
+}
+
+HeadShare RotatedChannels::wholeLittle(const TileShapes &shapes, int64_t heads) const {
+  return {shapes.rowsFor(heads) / shapes.mostFolds(widths()), paddedWidth(half)};
+}
+
+HeadShare RotatedChannels::wholeMuch(const TileShapes &shapes, int64_t heads) const {
+  int64_t most = shapes.mostFolds(widths()), folds = 1;
+  while (folds < most && half / folds > kColumnsOfTile)
+    folds *= 2;
+  return {shapes.rowsFor(heads) / folds, paddedWidth(half)};
+}
+
+int64_t RotatedChannels::foldsOf(const TileShapes &shapes, int64_t heads) const {
+  int64_t folds = shapes.mostFolds(widths());
+  while (folds > 1 && folds * heads > shapes.rowsFor(heads))
+    folds /= 2;
+  return folds;
+}
+
+ChannelTile ChannelTile::ofWhole(KernelBuilder &b, const TileShapes &shapes, int64_t heads,
+                                 int64_t width, int64_t groups, Value first) {
+  return {shapes.rowsFor(heads), paddedWidth(width) / groups, first, b.index(0), groups};
+}
+
 ChannelTile ChannelTile::ofHeads(const TileShapes &shapes, int64_t heads, int64_t width,
                                  int64_t count, Value first, Value column) {
   count = std::min(count, width);
@@ -147,8 +186,8 @@ void RotatedChannels::store(KernelBuilder &b, const TilePair &loaded, const Tile
 }
 
 Value mlac::mla_to_tile::loadChannels(KernelBuilder &b, const ChannelRows &from,
-                                      const ChannelTile &tile, int64_t width) {
-  TilePlace place(b, from, tile, /*begin=*/0, width);
+                                      const ChannelTile &tile, int64_t width, int64_t begin) {
+  TilePlace place(b, from, tile, begin, width);
   return b.load(place.view, place.at, tile.shape());
 }
 
@@ -161,17 +200,15 @@ static void storeTile(KernelBuilder &b, Value loaded, const TilePlace &place,
 }
 
 void mlac::mla_to_tile::storeChannels(KernelBuilder &b, Value loaded, const ChannelRows &to,
-                                      const ChannelTile &tile, int64_t width) {
-  storeTile(b, loaded, TilePlace(b, to, tile, /*begin=*/0, width), to);
+                                      const ChannelTile &tile, int64_t width, int64_t begin) {
+  storeTile(b, loaded, TilePlace(b, to, tile, begin, width), to);
 }
 
 void RotatedChannels::copyRest(KernelBuilder &b, const ChannelRows &from, const ChannelRows &to,
                                TileOf tileOf, int64_t limit) const {
-  for (auto [begin, end] : {std::pair(int64_t(0), first), {first + 2 * half, columns}}) {
-    if (begin == end)
-      continue;
-    int64_t width = end - begin, block = blockWidth(width, limit);
-    b.forBlocks(width, block, {}, [&, begin = begin](Value column, ValueRange) {
+  for (auto [begin, width] : rest()) {
+    int64_t block = blockWidth(width, limit);
+    b.forBlocks(width, block, {}, [&, begin = begin, width = width](Value column, ValueRange) {
       ChannelTile part = tileOf(width, block, column);
       TilePlace source(b, from, part, begin, width);
       storeTile(b, b.load(source.view, source.at, part.shape()),

@@ -49,6 +49,9 @@ struct ChannelTile {
   /// from `column` on.
   static ChannelTile ofHeads(const TileShapes &shapes, int64_t heads, int64_t width, int64_t count,
                              mlir::Value first, mlir::Value column);
+  /// All `width` columns of such heads, a head as `groups` rows of the tile.
+  static ChannelTile ofWhole(KernelBuilder &b, const TileShapes &shapes, int64_t heads,
+                             int64_t width, int64_t groups, mlir::Value first);
   llvm::SmallVector<int64_t, 2> shape() const { return {rows, columns}; }
 };
 
@@ -68,7 +71,16 @@ struct RotatedChannels {
   /// as its registers hold, of whole heads if they can be.
   HeadShare littleOf(const TileShapes &shapes, int64_t heads) const;
   HeadShare muchOf(const TileShapes &shapes, int64_t heads) const;
+  /// The same of heads all of whose channels a program has (canHoldHeads).
+  HeadShare wholeLittle(const TileShapes &shapes, int64_t heads) const;
+  HeadShare wholeMuch(const TileShapes &shapes, int64_t heads) const;
+  /// The rows of a tile that one of `heads` such heads is.
+  int64_t foldsOf(const TileShapes &shapes, int64_t heads) const;
+  /// The runs of channels that are tiles: of pairs, and the others.
+  llvm::SmallVector<int64_t> widths() const;
   bool hasRest() const { return 2 * half < columns; }
+  /// Of the channels that are not rotated: the first, and how many follow it.
+  llvm::SmallVector<std::pair<int64_t, int64_t>, 2> rest() const;
   /// Programs of a tile of rows: for tiles of pairs and, if there are any, for the other channels.
   int64_t programs(int64_t tileColumns) const {
     return llvm::divideCeil(half, tileColumns) + (hasRest() ? 1 : 0);
@@ -87,11 +99,12 @@ struct RotatedChannels {
                 int64_t limit) const;
 };
 
-/// A tile of rows of `width` channels as they are.
+/// A tile of rows of `width` channels, from channel `begin` on, as they are.
 mlir::Value loadChannels(KernelBuilder &b, const ChannelRows &from, const ChannelTile &tile,
-                         int64_t width);
+                         int64_t width, int64_t begin = 0);
+/// The same of a tile of their type or of f32.
 void storeChannels(KernelBuilder &b, mlir::Value loaded, const ChannelRows &to,
-                   const ChannelTile &tile, int64_t width);
+                   const ChannelTile &tile, int64_t width, int64_t begin = 0);
 
 } // namespace mlac::mla_to_tile
 

@@ -14,13 +14,15 @@
 //     values    a part of the columns, as they are, to its slot
 //
 // It loads all of it before it stores anything. Where a part of the channels is rotated, the last
-// block is that of the others. A slot outside of the pool drops the row (paged-cache.md section 5).
+// block is that of the others. Where heads are normalised first, there is one block, and a program
+// has all channels of its heads. A slot outside of the pool drops the row (paged-cache.md section
+// 5).
 //
 //===----------------------------------------------------------------------===//
 
 #include "Attention/HeadRows.h"
 #include "Plan/Lowerings.h"
-#include "Rows/Channels.h"
+#include "Rows/HeadNorm.h"
 
 #include "mla/Dialect/Mla/IR/TokenAngles.h"
 
@@ -54,10 +56,12 @@ class GroupedAppend {
 public:
   GroupedAppend(StepLowering &step, mla::GroupedAppendOp op, TensorRef output,
                 const RotatedChannels &channels, const HeadShare &share)
-      : step(step), op(op), table(step.lookup(op.getTable())),
-        output(std::move(output)), query{step.lookup(op.getQuery()), share.heads},
-        key{step.lookup(op.getKey()), share.heads}, value{step.lookup(op.getValue()), share.heads},
-        channels(channels), tileColumns(share.columns), blocks(channels.programs(share.columns)),
+      : step(step), op(op), table(step.lookup(op.getTable())), output(std::move(output)),
+        queryGamma(op.getQueryGamma() ? step.lookup(op.getQueryGamma()) : TensorRef()),
+        keyGamma(op.getKeyGamma() ? step.lookup(op.getKeyGamma()) : TensorRef()),
+        query{step.lookup(op.getQuery()), share.heads}, key{step.lookup(op.getKey()), share.heads},
+        value{step.lookup(op.getValue()), share.heads}, channels(channels),
+        tileColumns(share.columns), blocks(hasNorms() ? 1 : channels.programs(share.columns)),
         valueColumns(paddedWidth(llvm::divideCeil(value.rows.size(2), blocks))) {}
 
   /// Programs of a token.
@@ -66,7 +70,7 @@ public:
 
 private:
   struct Argument {
-    enum { Query, Output, Key, Value, Table, Length, Positions, First };
+    enum { Query, Output, Key, Value, Table, Length, Positions, QueryGamma, KeyGamma, First };
   };
   /// What a program has in a kernel; queries or keys and values may lack the tile.
   struct Program {
@@ -75,6 +79,7 @@ private:
     bool hasQueries, hasKeys;
     ChannelRows query, output, key, keySlot, value, valueSlot;
   };
+  bool hasNorms() { return static_cast<bool>(op.getEpsilon()); }
   int64_t tiles() const { return std::max(query.tiles(), key.tiles()); }
   void write(KernelBuilder &b, ValueRange args);
   void writeTile(KernelBuilder &b, Program program);
@@ -82,6 +87,7 @@ private:
   TilePair loadAngles(KernelBuilder &b, const Program &program, const ChannelTile &tile,
                       OpFoldResult rows);
   void rotate(KernelBuilder &b, const Program &program);
+  void normalise(KernelBuilder &b, const Program &program);
   void copyRest(KernelBuilder &b, const Program &program);
   /// The rows of a token's slot in a pool, none where the slot is outside of it.
   ChannelRows inCache(KernelBuilder &b, const Pool &pool, Part part, Value slots, Value token,
@@ -90,7 +96,7 @@ private:
 
   StepLowering &step;
   mla::GroupedAppendOp op;
-  TensorRef table, output;
+  TensorRef table, output, queryGamma, keyGamma;
   Heads query, key, value;
   RotatedChannels channels;
   int64_t tileColumns, blocks, valueColumns;
@@ -160,6 +166,33 @@ void GroupedAppend::rotate(KernelBuilder &b, const Program &program) {
     channels.store(b, *loadedKeys, *ofKeys, program.keySlot, keys);
 }
 
+void GroupedAppend::normalise(KernelBuilder &b, const Program &program) {
+  auto loadOf = [&](const Heads &heads, const ChannelRows &from) {
+    int64_t count = std::min(heads.perTile, heads.rows.size(1));
+    NormedHeads normed(b, step.shapes, channels, count, b.mul(program.tile, heads.perTile));
+    normed.load(from);
+    return normed;
+  };
+  std::optional<NormedHeads> queries, keys;
+  if (program.hasQueries)
+    queries.emplace(loadOf(query, program.query));
+  if (program.hasKeys)
+    keys.emplace(loadOf(key, program.key));
+  auto finish = [&](NormedHeads &heads, unsigned argument, const TensorRef &gamma,
+                    const TilePair &angles, const ChannelRows &to) {
+    heads.normalise(program.args[argument], gamma.offset, op.getEpsilon()->convertToDouble());
+    heads.store(angles, to);
+  };
+  OpFoldResult rows = b.fixed(std::max(query.rows.size(1), key.rows.size(1)));
+  auto anglesOf = [&](const NormedHeads &heads) {
+    return loadAngles(b, program, heads.pairs(), rows);
+  };
+  if (queries)
+    finish(*queries, Argument::QueryGamma, queryGamma, anglesOf(*queries), program.output);
+  if (keys)
+    finish(*keys, Argument::KeyGamma, keyGamma, anglesOf(*keys), program.keySlot);
+}
+
 void GroupedAppend::copyRest(KernelBuilder &b, const Program &program) {
   int64_t limit = step.shapes.columns;
   auto copy = [&](const Heads &heads, const ChannelRows &from, const ChannelRows &to) {
@@ -189,7 +222,9 @@ void GroupedAppend::writeTile(KernelBuilder &b, Program program) {
     loaded = loadChannels(b, program.value, values, value.rows.size(2));
   }
   auto rotateOwn = [&] { rotate(b, program); };
-  if (channels.hasRest())
+  if (hasNorms())
+    normalise(b, program);
+  else if (channels.hasRest())
     b.ifThenElse(b.isBelow(program.block, b.index(blocks - 1)), rotateOwn,
                  [&] { copyRest(b, program); });
   else
@@ -219,13 +254,18 @@ void GroupedAppend::launch(const std::string &suffix) {
   SmallVector<Value> args = {query.rows.buffer,         output.buffer, key.rows.buffer,
                              value.rows.buffer,         table.buffer,  step.value(table.sizes[0]),
                              step.metadata("positions")};
+  // Without norms not read.
+  for (const TensorRef &gamma : {queryGamma, keyGamma})
+    args.push_back(hasNorms() ? gamma.buffer : table.buffer);
   llvm::append_range(args, Pool::ofPlan(step, op.getCache()).args());
   args.push_back(slots(op.getCache()));
   if (op.getValueCache()) {
     llvm::append_range(args, Pool::ofPlan(step, op.getValueCache()).args());
     args.push_back(slots(op.getValueCache()));
   }
-  std::string name = llvm::formatv("rope_{0}_append{1}", 2 * channels.half, suffix).str();
+  std::string name =
+      llvm::formatv("{0}rope_{1}_append{2}", hasNorms() ? "norm_" : "", 2 * channels.half, suffix)
+          .str();
   step.launch(
       name, {tokens, step.constant(tiles() * blocks), step.constant(1)}, args,
       [&](KernelBuilder &b, ValueRange inner) { write(b, inner); }, step.chained());
@@ -240,6 +280,19 @@ static TensorRef allocateRotated(StepLowering &step, mla::GroupedAppendOp op,
   return rotated;
 }
 
+/// Norms need all channels of a head, one beside the other, and gammas alike.
+static LogicalResult verifyWhole(StepLowering &step, mla::GroupedAppendOp op,
+                                 const RotatedChannels &channels) {
+  if (!step.shapes.canHoldHeads(channels.widths()))
+    return op.emitOpError("expected heads whose channels a program of this target holds, got ")
+           << channels.columns << " channels of which " << 2 * channels.half << " are rotated";
+  for (Value gamma : {op.getQueryGamma(), op.getKeyGamma()})
+    if (TensorRef ref = step.lookup(gamma); ref.strides.back() != 1)
+      return op.emitOpError("expected gammas that are dense, got elements ")
+             << ref.strides.back() << " apart";
+  return success();
+}
+
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::GroupedAppendOp op) {
   TensorRef query = step.lookup(op.getQuery()), output = allocateRotated(step, op, query);
   step.forwardCache(op.getResult(), op.getCache());
@@ -247,8 +300,15 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::GroupedAppendOp 
     step.forwardCache(op.getValueResult(), op.getValueCache());
   RotatedChannels channels = RotatedChannels::of(op.getRope(), op.getOffset(), query.size(2));
   int64_t heads = std::max(query.size(1), step.lookup(op.getKey()).size(1));
-  HeadShare little = channels.littleOf(step.shapes, heads);
-  HeadShare much = channels.muchOf(step.shapes, heads);
+  bool isWhole = static_cast<bool>(op.getEpsilon());
+  if (isWhole && failed(verifyWhole(step, op, channels)))
+    return failure();
+  HeadShare little =
+      isWhole ? channels.wholeLittle(step.shapes, heads) : channels.littleOf(step.shapes, heads);
+  HeadShare much =
+      isWhole ? channels.wholeMuch(step.shapes, heads) : channels.muchOf(step.shapes, heads);
+  for (HeadShare *share : {&little, &much})
+    share->heads = std::min(share->heads, heads);
   GroupedAppend ofLittle(step, op, output, channels, little);
   GroupedAppend ofMuch(step, op, output, channels, much);
   if (little == much) {

@@ -57,6 +57,7 @@ private:
   LogicalResult emitRegion(Region &from, Region &to);
   LogicalResult emitDot(tile::DotOp dot);
   LogicalResult emitReduce(tile::ReduceOp reduce);
+  LogicalResult emitSumGroups(tile::SumGroupsOp sum);
   LogicalResult emitLoadElements(tile::LoadElementsOp load);
   LogicalResult emitSlice(tensor::ExtractSliceOp slice);
   LogicalResult emitConcat(tensor::ConcatOp concat);
@@ -281,6 +282,7 @@ LogicalResult SimpleSchedule::emit(Operation *op) {
       })
       .Case([&](tile::DotOp op) { return emitDot(op); })
       .Case([&](tile::ReduceOp op) { return emitReduce(op); })
+      .Case([&](tile::SumGroupsOp op) { return emitSumGroups(op); })
       .Case([&](tile::StoreOp op) {
         emitStore(op);
         return success();
@@ -543,6 +545,17 @@ LogicalResult SimpleSchedule::emitReduce(tile::ReduceOp reduce) {
   fragments.map(reduce.getResult(),
                 sm90::ReduceOp::create(builder, loc, type, kind, source, scratch, reduce.getDim())
                     .getResult());
+  return success();
+}
+
+LogicalResult SimpleSchedule::emitSumGroups(tile::SumGroupsOp sum) {
+  int64_t size = sum.getSize();
+  if (size > sm90::kWarpRows)
+    return sum.emitOpError("expected groups of at most ")
+           << sm90::kWarpRows << " rows, those of a warp, on sm_90a, got " << size;
+  fragments.map(
+      sum.getResult(),
+      sm90::SumGroupsOp::create(builder, sum.getLoc(), get(sum.getSource()), size).getResult());
   return success();
 }
 

@@ -138,6 +138,20 @@ static LogicalResult verifyGroupedCaches(GroupedAppendOp op) {
   return verifyCacheRows(op, "T", values, op.getValue());
 }
 
+/// (C6)
+static LogicalResult verifyNormsOfHeads(GroupedAppendOp op, ShapeCheck &check) {
+  if (!op.getQueryGamma() && !op.getKeyGamma() && !op.getEpsilon())
+    return success();
+  if (!op.getQueryGamma() || !op.getKeyGamma() || !op.getEpsilon())
+    return op.emitOpError("expected norms of queries and of keys with an epsilon, got only some");
+  for (auto [name, gamma] : {std::pair<StringRef, Value>("query_gamma", op.getQueryGamma()),
+                             {"key_gamma", op.getKeyGamma()}})
+    if (failed(check.match(name, gamma, {"Dk"})) ||
+        failed(check.sameElement("query", op.getQuery(), name, gamma)))
+      return failure();
+  return verifyPositive(op, "epsilon", *op.getEpsilon());
+}
+
 LogicalResult GroupedAppendOp::verify() {
   ShapeCheck check(*this);
   if (failed(check.match("query", getQuery(), {"T", "N", "Dk"})) || // (C1)
@@ -154,7 +168,8 @@ LogicalResult GroupedAppendOp::verify() {
   if (offset < 0 || ShapedType::isDynamic(columns) || offset > columns - getRope().getDim()) // (C3)
     return emitOpError("expected an offset of at least 0 with ")
            << getRope().getDim() << " channels behind it, got " << offset << " in " << columns;
-  if (failed(verifyAngles(*this, check, getRope(), getTable()))) // (C4)
+  if (failed(verifyAngles(*this, check, getRope(), getTable())) || // (C4)
+      failed(verifyNormsOfHeads(*this, check)))
     return failure();
   return verifyGroupedCaches(*this);
 }

@@ -8,7 +8,8 @@
 //
 // Keys of heads that are rotated, and go to the cache and nowhere else, are one operation with the
 // queries that are rotated by the same angles, the values and the append. It stands where the
-// last append stood. Assumes nothing; afterwards no such append remains.
+// last append stood. Where heads of both are normalised alike and only to be rotated, it does that,
+// too. Assumes nothing; afterwards no such append remains.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +17,7 @@
 
 #include "mla/Dialect/Mla/IR/TokenAngles.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
+#include "mla/Machine/TileShapes.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -34,6 +36,7 @@ namespace {
 struct Chain {
   RopeOp query, key;
   AppendOp append, values;
+  RmsNormOp queryNorm, keyNorm; ///< null: none, or of another kind
 
   AppendOp last() const { return values && append->isBeforeInBlock(values) ? values : append; }
   Value value() { return values ? values.getRows().front() : append.getRows().back(); }
@@ -113,13 +116,45 @@ static Chain findChain(AppendOp append) {
   return chain;
 }
 
+/// The norm of heads whose only use is `rope`.
+static RmsNormOp findNorm(RopeOp rope) {
+  auto norm = rope.getInput().getDefiningOp<RmsNormOp>();
+  bool isOfHeads = norm && norm->hasOneUse() && norm.getGamma() &&
+                   norm.getMultiplier().convertToDouble() == 1 &&
+                   norm.getType() == norm.getInput().getType();
+  return isOfHeads ? norm : RmsNormOp();
+}
+
+/// Whether a program of the target can have all channels of a head.
+static bool canHoldHeads(RopeOp rope, const mlac::TileShapes &shapes) {
+  int64_t columns = cast<RankedTensorType>(rope.getType()).getDimSize(2);
+  int64_t dim = rope.getRope().getDim(), offset = rope.getOffset().value_or(0);
+  SmallVector<int64_t> widths = {dim / 2, dim / 2};
+  for (int64_t rest : {offset, columns - offset - dim})
+    if (rest != 0)
+      widths.push_back(rest);
+  return shapes.canHoldHeads(widths);
+}
+
+static void findNorms(Chain &chain, const mlac::TileShapes &shapes) {
+  RmsNormOp query = findNorm(chain.query), key = findNorm(chain.key);
+  if (!query || !key || query.getEps() != key.getEps() || !canHoldHeads(chain.key, shapes))
+    return;
+  chain.queryNorm = query;
+  chain.keyNorm = key;
+}
+
 static void fuse(Chain chain) {
   OpBuilder builder(chain.last());
   Value valueCache = chain.values ? chain.values.getCache() : Value();
+  RmsNormOp queryNorm = chain.queryNorm, keyNorm = chain.keyNorm;
   auto fused = GroupedAppendOp::create(
       builder, chain.append.getLoc(), chain.query.getType(), chain.append.getCache().getType(),
-      valueCache ? valueCache.getType() : Type(), chain.query.getInput(), chain.key.getInput(),
-      chain.value(), chain.key.getTable(), chain.key.getRopeAttr(),
+      valueCache ? valueCache.getType() : Type(),
+      queryNorm ? queryNorm.getInput() : chain.query.getInput(),
+      keyNorm ? keyNorm.getInput() : chain.key.getInput(), chain.value(),
+      queryNorm ? queryNorm.getGamma() : Value(), keyNorm ? keyNorm.getGamma() : Value(),
+      keyNorm ? keyNorm.getEpsAttr() : FloatAttr(), chain.key.getTable(), chain.key.getRopeAttr(),
       builder.getI64IntegerAttr(chain.key.getOffset().value_or(0)), chain.append.getCache(),
       valueCache, chain.append.getBatch());
   if (hasTokenAngles(chain.key))
@@ -128,14 +163,16 @@ static void fuse(Chain chain) {
   chain.append.getResult().replaceAllUsesWith(fused.getResult());
   if (chain.values)
     chain.values.getResult().replaceAllUsesWith(fused.getValueResult());
-  for (Operation *op : {chain.append.getOperation(), chain.values.getOperation(),
-                        chain.query.getOperation(), chain.key.getOperation()})
+  for (Operation *op :
+       {chain.append.getOperation(), chain.values.getOperation(), chain.query.getOperation(),
+        chain.key.getOperation(), chain.queryNorm.getOperation(), chain.keyNorm.getOperation()})
     if (op)
       op->erase();
 }
 
 namespace {
 struct FuseGroupedAppend : mla::impl::MlaFuseGroupedAppendBase<FuseGroupedAppend> {
+  using MlaFuseGroupedAppendBase::MlaFuseGroupedAppendBase;
   void runOnOperation() override {
     SmallVector<AppendOp> appends;
     getOperation().walk([&](AppendOp op) { appends.push_back(op); });
@@ -146,6 +183,7 @@ struct FuseGroupedAppend : mla::impl::MlaFuseGroupedAppendBase<FuseGroupedAppend
       Chain chain = findChain(append);
       if (!chain.query)
         continue;
+      findNorms(chain, mlac::TileShapes::get(target));
       if (chain.values)
         done.insert(chain.values);
       fuse(chain);

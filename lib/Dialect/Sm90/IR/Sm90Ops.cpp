@@ -513,6 +513,16 @@ void ReduceOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effect
   effects.emplace_back(MemoryEffects::Read::get(), &getScratchMutable()[0]);
 }
 
+LogicalResult SumGroupsOp::verify() {
+  auto source = cast<RankedTensorType>(getSource().getType());
+  if (!source.getElementType().isF32()) // (C1)
+    return emitOpError("expected rows of f32, got ") << source;
+  int64_t size = getSize();
+  if (size < 2 || size > kWarpRows || !llvm::isPowerOf2_64(size)) // (C2)
+    return emitOpError("expected groups of 2, 4, 8 or ") << kWarpRows << " rows, got " << size;
+  return success();
+}
+
 LogicalResult BroadcastOp::verify() {
   auto source = cast<RankedTensorType>(getSource().getType());
   auto result = cast<RankedTensorType>(getResult().getType());

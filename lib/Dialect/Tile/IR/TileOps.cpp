@@ -205,6 +205,17 @@ LogicalResult ReduceOp::verify() {
   return success();
 }
 
+LogicalResult SumGroupsOp::verify() {
+  auto source = cast<RankedTensorType>(getSource().getType());
+  if (source.getRank() != 1 || !source.getElementType().isF32()) // (C1)
+    return emitOpError("expected a source [M] of f32, got ") << source;
+  int64_t size = getSize();
+  if (size < 2 || !llvm::isPowerOf2_64(size) || source.getDimSize(0) % size != 0) // (C2)
+    return emitOpError("expected a power of two of at least 2 that divides ")
+           << source.getDimSize(0) << ", got " << size;
+  return success();
+}
+
 LogicalResult BroadcastOp::verify() {
   auto source = cast<RankedTensorType>(getSource().getType());
   auto result = cast<RankedTensorType>(getResult().getType());

@@ -188,6 +188,10 @@ Value KernelBuilder::reduceSum(Value tile, int32_t dim) {
   return reduce(*this, tile::ReduceKind::Sum, tile, dim);
 }
 
+Value KernelBuilder::sumGroups(Value vector, int64_t size) {
+  return size == 1 ? vector : tile::SumGroupsOp::create(*this, vector, size).getResult();
+}
+
 Value KernelBuilder::reduceMax(Value tile, int32_t dim) {
   return reduce(*this, tile::ReduceKind::Max, tile, dim);
 }

@@ -15,6 +15,7 @@
 #include "Fixture.h"
 
 #include <cmath>
+#include <numeric>
 
 using namespace mlac;
 using namespace mlac::sm90test;
@@ -546,6 +547,29 @@ sm90.kernel @functions(%x: memref<?xf32>, %y: memref<?xf32>)
   run({Argument::buffer(x), Argument::buffer(y)});
   for (int64_t i = 0; i < 64; ++i)
     EXPECT_NEAR(y[i], 1 + 1 / std::log(2.0) + std::fabs(x[i]), 1e-5);
+  assemble();
+}
+
+TEST_F(Sm90ToNvvmTest, GroupsOfRowsHaveTheirSum) {
+  for (int64_t size : {2, 4, 8, 16}) {
+    lower(fill(R"(
+sm90.kernel @groups(%x: memref<?xf32>, %y: memref<?xf32>)
+    attributes {warpgroups = 1 : i32, shared_bytes = 0 : i64} {
+  %c0 = arith.constant 0 : index
+  %a = sm90.load %x[%c0] : memref<?xf32> -> tensor<64xf32, #sm90.rows>
+  %b = sm90.sum_groups %a of $SIZE$ : tensor<64xf32, #sm90.rows>
+  sm90.store %b, %y[%c0] : tensor<64xf32, #sm90.rows>, memref<?xf32>
+  sm90.return
+})",
+               {{"SIZE", size}}));
+    std::vector<float> x(64), y(64, -1);
+    for (int64_t i = 0; i < 64; ++i)
+      x[i] = static_cast<float>(i * i % 29);
+    run({Argument::buffer(x), Argument::buffer(y)});
+    for (int64_t i = 0; i < 64; ++i)
+      EXPECT_EQ(y[i], std::accumulate(&x[i / size * size], &x[i / size * size] + size, 0.0f))
+          << size << ", " << i;
+  }
   assemble();
 }
 

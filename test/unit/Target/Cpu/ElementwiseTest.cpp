@@ -205,6 +205,41 @@ tile.kernel @reduce(%x: memref<?xf32>, %y: memref<?xf32>, %z: memref<?xf32>) {
   EXPECT_EQ(maxima[2], -1.0f);
 }
 
+TEST_P(Elementwise, SumsOfGroupsAreInEachElement) {
+  const char *text = R"(
+tile.kernel @groups(%x: memref<?xf32>, %y: memref<?xf32>, %z: memref<?xf32>) {
+  %c0 = arith.constant 0 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [24], strides: [1] : memref<?xf32> to memref<24xf32, strided<[1]>>
+  %yv = memref.reinterpret_cast %y to offset: [0], sizes: [24], strides: [1] : memref<?xf32> to memref<24xf32, strided<[1]>>
+  %zv = memref.reinterpret_cast %z to offset: [0], sizes: [24], strides: [1] : memref<?xf32> to memref<24xf32, strided<[1]>>
+  %a = tile.load %xv[%c0] : memref<24xf32, strided<[1]>> -> tensor<24xf32>
+  %twice = arith.addf %a, %a : tensor<24xf32>
+  %two = tile.sum_groups %twice of 2 : tensor<24xf32>
+  %eight = tile.sum_groups %a of 8 : tensor<24xf32>
+  tile.store %two, %yv[%c0] : tensor<24xf32>, memref<24xf32, strided<[1]>>
+  tile.store %eight, %zv[%c0] : tensor<24xf32>, memref<24xf32, strided<[1]>>
+  tile.return
+}
+)";
+  auto image = KernelImage::compile(text, GetParam());
+  ASSERT_TRUE(image);
+  std::vector<float> x(24), two(24), eight(24);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<float>(i * i % 17);
+  x[9] = kNan;
+  image->launch("groups", {x, two, eight}, {});
+  auto expect = [&](float value, size_t size, size_t i, float factor) {
+    float sum = 0;
+    for (size_t j = i / size * size; j < i / size * size + size; ++j)
+      sum += factor * x[j];
+    EXPECT_TRUE(std::isnan(sum) ? std::isnan(value) : value == sum) << size << ", " << i;
+  };
+  for (size_t i = 0; i < x.size(); ++i) {
+    expect(two[i], 2, i, 2);
+    expect(eight[i], 8, i, 1);
+  }
+}
+
 /// Over columns, spread over rows again, and stored as columns.
 TEST_P(Elementwise, ColumnsReduceBroadcastAndTranspose) {
   const char *text = R"(

@@ -60,7 +60,7 @@ def Mla_LatentAppendOp : Mla_Op<"latent_append", [AttrSizedOperandSegments,
 }
 
 def Mla_GroupedAppendOp : Mla_Op<"grouped_append", [
-    DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+    AttrSizedOperandSegments, DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "queries and keys of groups of heads rotated, keys and values written to the cache";
   let description = [{
     `mla.rope` of queries and of keys by one table, and `mla.append` of keys and values: rotated
@@ -68,11 +68,14 @@ def Mla_GroupedAppendOp : Mla_Op<"grouped_append", [
     copies heads of one token. `mla-fuse-grouped-append` makes it.
 
     query [T, N, Dk], key [T, Nkv, Dk], value [T, Nkv, Dv]; the channels from `offset` on are
-    rotated, the others stay as they are.
+    rotated, the others stay as they are. With `norms`, `mla.rms_norm` of each head of queries and of
+    keys comes first, by gammas [Dk]; what it forms is not rounded before it is rotated.
     (C1) shapes agree. (C2) one element type, which is that of the caches; of caches of codes rows are rounded to
     it and then divided. (C3) 0 <= offset <= Dk - R
     with R = rope.dim. (C4) table is [?, R] f32, or [?, R/2, 2] f16 or f32, as of mla.rope.
     (C5) the cache's fields are keys and values, or keys alone, with `values` a cache of the values.
+    (C6) norms have gammas of the queries' element type, one for queries and one for keys, and an
+    epsilon above 0.
 
     Example:
     ```mlir
@@ -82,18 +85,23 @@ def Mla_GroupedAppendOp : Mla_Op<"grouped_append", [
       into <page_size = 16, fields = [key: 8x128, value: 8x128], element = bf16, format = "kv_nhd">, <query_len = ?>
     ```
 
-    Source: RoFormer (Su et al., 2021); PagedAttention (Kwon et al., 2023).
+    Source: RoFormer (Su et al., 2021); PagedAttention (Kwon et al., 2023); norms of heads: Qwen3
+    Technical Report (Yang et al., 2025).
   }];
   let arguments = (ins Mla_Tensor:$query, Mla_Tensor:$key, Mla_Tensor:$value,
+                       Optional<Mla_Tensor>:$query_gamma, Optional<Mla_Tensor>:$key_gamma,
+                       OptionalAttr<F64Attr>:$epsilon,
                        RankedTensorOf<[F16, F32]>:$table, Mla_RopeAttr:$rope, I64Attr:$offset,
                        Mla_CacheType:$cache, Optional<Mla_CacheType>:$value_cache,
                        Mla_BatchType:$batch);
   let results = (outs Mla_Tensor:$rotated, Mla_CacheType:$result,
                       Optional<Mla_CacheType>:$value_result);
   let assemblyFormat = [{
-    $query `,` $key `,` $value `rope` $table `with` $rope `offset` $offset
+    $query `,` $key `,` $value (`norms` $query_gamma^ `,` $key_gamma `epsilon` $epsilon)?
+    `rope` $table `with` $rope `offset` $offset
     `into` $cache (`values` $value_cache^)? `,` $batch attr-dict
-    `:` type($query) `,` type($key) `,` type($value) `rope` type($table)
+    `:` type($query) `,` type($key) `,` type($value)
+    (`norms` type($query_gamma)^ `,` type($key_gamma))? `rope` type($table)
     `into` type($cache) (`values` type($value_cache)^)? `,` type($batch)
   }];
 }

@@ -703,7 +703,8 @@ def MlaFuseGroupedAppend : Pass<"mla-fuse-grouped-append", "::mlir::ModuleOp"> {
   let summary = "rotates queries and keys of groups of heads and appends at once";
   let description = [{
     Keys of heads are rotated and go to the cache and nowhere else, beside their values, and queries
-    are rotated by the same angles: three or four launches that one does.
+    are rotated by the same angles: three or four launches that one does. Norms of heads of both that
+    are alike are done with it (`norms`), two launches less.
 
     Before:
     ```mlir
@@ -724,10 +725,15 @@ def MlaFuseGroupedAppend : Pass<"mla-fuse-grouped-append", "::mlir::ModuleOp"> {
 
     It is done where both rotations have the same table and channels and are no inverse, the rotated keys have no other
     use, and nothing uses the rotated queries or the cache before the append, where the operation will stand. Values of
-    a pool of their own are taken along if they are appended in the same block.
+    a pool of their own are taken along if they are appended in the same block. Norms are taken along if they have
+    gammas and one epsilon, if nothing else reads what they form, and if `target` holds all channels of a head.
 
-    Preconditions: none. Guarantee: no such append remains. Numerics: the same bits.
+    Preconditions: none. Guarantee: no such append remains. Numerics: the same bits; with norms, heads are not rounded
+    between norm and rotation.
   }];
+  let options = [
+    Option<"target", "target", "::mlac::TileTarget", "::mlac::TileTarget::Cpu",
+           "machine whose tile shapes decide", "::mlac::getTileTargetValues()">];
   let dependentDialects = ["::mlir::mla::MlaDialect"];
 }
 

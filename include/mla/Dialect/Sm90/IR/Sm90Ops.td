@@ -629,6 +629,20 @@ def Sm90_ReduceOp : Sm90_Op<"reduce", [DeclareOpInterfaceMethods<MemoryEffectsOp
   let hasVerifier = 1;
 }
 
+def Sm90_SumGroupsOp : Sm90_Op<"sum_groups", [Pure, SameOperandsAndResultType]> {
+  let summary = "sums of groups of neighbouring rows, in each of them";
+  let description = [{
+    `result[i] = sum_j source[j]` over the `size` rows with `j / size == i / size`. Up to 8 rows are
+    in lanes of one warp (`shfl.bfly` by 4, 8 and 16); of 16 a thread adds its two rows up first.
+
+    (C1) source is of f32. (C2) `size` is 2, 4, 8 or 16.
+  }];
+  let arguments = (ins Sm90_Tile1D:$source, I64Attr:$size);
+  let results = (outs Sm90_Tile1D:$result);
+  let assemblyFormat = "$source `of` $size attr-dict `:` type($source)";
+  let hasVerifier = 1;
+}
+
 def Sm90_BroadcastOp : Sm90_Op<"broadcast", [Pure]> {
   let summary = "repeats a vector over the columns or rows of a fragment";
   let description = [{

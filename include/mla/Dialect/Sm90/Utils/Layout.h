@@ -44,6 +44,8 @@ namespace mlir::sm90 {
 
 /// Rows of a fragment that one thread holds.
 inline constexpr int64_t kFragmentRows = 2;
+/// Rows of a fragment that one warp holds.
+inline constexpr int64_t kWarpRows = kTileRows / kWarpgroupWarps;
 /// Row of half `h` of thread `thread` (0 to 127 within its warpgroup).
 template <class Int> Int getFragmentRow(Int thread, int64_t h) {
   return thread / 32 * 16 + thread % 32 / 4 + h * 8;

@@ -322,6 +322,27 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tile_SumGroupsOp : Tile_Op<"sum_groups", [Pure, SameOperandsAndResultType]> {
+  let summary = "sums of groups of neighbouring elements, in each of them";
+  let description = [{
+    `result[i] = sum_j source[j]` over the `size` elements with `j / size == i / size`. So rows of
+    a model that are several rows of a tile each have one sum. NaN and infinity as in
+    `tile.reduce sum`; the order of summation is fixed for one compiled kernel.
+
+    Example: of heads that are four rows of a tile each.
+    ```mlir
+    %rows = tile.reduce sum %squares : tensor<64x16xf32> -> tensor<64xf32>
+    %heads = tile.sum_groups %rows of 4 : tensor<64xf32>
+    ```
+
+    (C1) source is [M] f32. (C2) `size` is a power of two of at least 2 that divides M.
+  }];
+  let arguments = (ins Tile_Tile:$source, I64Attr:$size);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = "$source `of` $size attr-dict `:` type($source)";
+  let hasVerifier = 1;
+}
+
 def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
   let summary = "repeats a vector over a tile";
   let description = [{

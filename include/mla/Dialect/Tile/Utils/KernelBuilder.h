@@ -95,6 +95,8 @@ public:
   Value broadcastRows(Value vector, int64_t rows);
   // Of each row, or of each column (dim 0).
   Value reduceSum(Value tile, int32_t dim = 1);
+  /// Each element the sum of its group of `size` neighbours; a group of one is what it is.
+  Value sumGroups(Value vector, int64_t size);
   Value reduceMax(Value tile, int32_t dim = 1);
   Value dot(Value lhs, Value rhs, Value acc, bool transposeRhs);
   Value addf(Value a, Value b);
