@@ -114,6 +114,8 @@ std::string mlac::describeOptions(ModuleOp module, const CompileOptions &options
            << (options.sparseMode == mla::SparseMode::Auto ? "auto" : "separate");
   if (options.separateHeads != mla::kSeparateHeads)
     stream << " --separate-heads=" << options.separateHeads;
+  if (options.selectAlways)
+    stream << " --select-always";
   if (options.scoresBudget != mla::kScoresBudget)
     stream << " --scores-budget=" << options.scoresBudget;
   if (options.overlapTokens >= 0)
@@ -183,6 +185,7 @@ static void setOptions(LowerToTileOptions &lowering, const std::string &target,
   lowering.sparseMode = options.sparseMode;
   lowering.separateHeads = options.separateHeads;
   lowering.scoresBudget = options.scoresBudget;
+  lowering.selectAlways = options.selectAlways;
   lowering.overlapTokens = options.overlapTokens >= 0 ? options.overlapTokens
                                                       : getMachineOf(target).tuning.overlapTokens;
   lowering.numSplits = options.numSplits;

@@ -51,6 +51,12 @@ static void splitChunks(OpPassManager &passes, const LowerToTileOptions &options
 }
 
 void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &options) {
+  // Which kernels a request goes through would depend on the others of its step.
+  bool skipsSelection = !options.selectAlways && options.batchInvariant < 0;
+  mla::MlaSkipSelectionOptions skipSelection;
+  skipSelection.mostLatent = TileShapes::get(options.target).maxAccumulatorColumns;
+  if (skipsSelection)
+    passes.addPass(mla::createMlaSkipSelection(skipSelection));
   mla::MlaSplitBatchOptions splitBatch;
   splitBatch.form = options.form;
   splitBatch.sparseMode = options.sparseMode;
@@ -83,6 +89,8 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
     quantize.group = options.codedActivations;
     passes.addPass(mla::createMlaQuantizeActivations(quantize));
   }
+  if (skipsSelection) // again: decodes are attention on latents now
+    passes.addPass(mla::createMlaSkipSelection(skipSelection));
   passes.addPass(mla::createMlaGuardPadding());
   passes.addPass(mla::createMlaHoistPrepare());
   passes.addPass(mla::createMlaChunkContext());

@@ -151,6 +151,10 @@ static cl::opt<int64_t>
     separateHeads("separate-heads", cl::init(mlir::mla::kSeparateHeads), cl::value_desc("n"),
                   cl::cat(attentionCategory),
                   cl::desc("Heads of a rank from which on --sparse-mode=auto is separate (32)"));
+static cl::opt<bool> selectAlways(
+    "select-always", cl::cat(attentionCategory),
+    cl::desc("Let indexers select in every step: by default decodes, and prompts without cached "
+             "tokens, of no more keys than are selected attend to all of them"));
 static cl::opt<int64_t>
     scoresBudget("scores-budget", cl::init(mlir::mla::kScoresBudget), cl::value_desc("bytes"),
                  cl::cat(attentionCategory),
@@ -466,6 +470,7 @@ static bool readOptions(CompileOptions &options) {
   options.sparseMode = sparseMode;
   options.separateHeads = separateHeads;
   options.scoresBudget = scoresBudget;
+  options.selectAlways = selectAlways;
   options.overlapTokens = overlapTokens;
   options.cpu = cpu;
   options.assembler.kind = assembler;

@@ -81,6 +81,10 @@ struct LowerToTileOptions : mlir::PassPipelineOptions<LowerToTileOptions> {
       *this, "separate-heads",
       llvm::cl::desc("heads of a rank from which on sparse-mode=auto is separate"),
       llvm::cl::init(mlir::mla::kSeparateHeads)};
+  Option<bool> selectAlways{
+      *this, "select-always",
+      llvm::cl::desc("let indexers select where requests have no more keys than they select, too"),
+      llvm::cl::init(false)};
   Option<int64_t> scoresBudget{
       *this, "scores-budget",
       llvm::cl::desc("bytes of an indexer's scores, beyond which they are made in slices"),

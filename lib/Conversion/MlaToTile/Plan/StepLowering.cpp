@@ -370,8 +370,12 @@ LogicalResult StepLowering::lowerBranch(scf::IfOp op, Region &from, Block *to) {
   if (failed(lowerBlock(from.front())))
     return failure();
   for (auto [yielded, result] :
-       llvm::zip(from.front().getTerminator()->getOperands(), op.getResults()))
+       llvm::zip(from.front().getTerminator()->getOperands(), op.getResults())) {
     assign(yielded, result);
+    // Who reads the lists does so where this branch has run.
+    if (std::optional<TensorRef> ends = listEnds(yielded))
+      setListEnds(result, *ends);
+  }
   return success();
 }
 

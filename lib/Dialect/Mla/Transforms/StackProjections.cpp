@@ -64,8 +64,12 @@ static bool mayBeStrided(Value value, const mlac::TileShapes &shapes) {
     if (auto norm = dyn_cast<RmsNormOp>(user)) // by row
       return norm.getGamma() && norm.getType().getElementType() == getElementTypeOrSelf(value) &&
              shapes.canHoldRow(norm.getType().getShape().back());
-    return isa<tensor::DimOp, HeadProjectOp, RopeOp, NormRopeOp, GroupedAppendOp, IndexQueryOp>(
-        user);
+    // Attention is to new tokens alone where it shares queries with an indexer.
+    auto expanded = dyn_cast<ExpandedAttentionOp>(user);
+    bool isQuery = expanded && llvm::is_contained({expanded.getQNope(), expanded.getQPe()}, value);
+    return isQuery ||
+           isa<tensor::DimOp, HeadProjectOp, RopeOp, NormRopeOp, GroupedAppendOp, IndexQueryOp>(
+               user);
   });
 }
 

@@ -60,18 +60,21 @@ private:
 };
 } // namespace
 
-/// The most launches that run of an operation: one of a launch, of one of a branch's sides.
+/// The launches of an operation where it runs for few tokens: one of a launch, of a branch those
+/// of its side with the fewest that has any. Kernels of many tokens, which do not run beside each
+/// other, may be several.
 static int64_t countLaunches(Operation *op) {
   if (isa<LaunchOp>(op))
     return 1;
-  int64_t most = 0;
+  int64_t fewest = 0;
   for (Region &region : op->getRegions()) {
     int64_t count = 0;
     for (Operation &inner : region.getOps())
       count += countLaunches(&inner);
-    most = std::max(most, count);
+    if (count != 0)
+      fewest = fewest == 0 ? count : std::min(fewest, count);
   }
-  return most;
+  return fewest;
 }
 
 static SmallVector<Node, 0> collect(PlanOp plan, SymbolTableCollection &symbols) {

@@ -126,3 +126,18 @@ func.func @narrow(%x: !x, %v: tensor<7168x512xbf16>, %w: tensor<512x512xbf16>, %
   %nb = mla.rms_norm %b, %g eps 1.0e-6 : tensor<?x4x128xbf16>, tensor<128xbf16> -> tensor<?x4x128xbf16>
   return %na, %nb : tensor<?x56x128xbf16>, tensor<?x4x128xbf16>
 }
+
+// Queries of attention over their own rows, beside those of an indexer.
+// CHECK-LABEL: func @expanded
+// CHECK: tensor.concat dim(0) {{.*}} -> tensor<768x512xbf16>
+// CHECK: mla.expanded_attention
+func.func @expanded(%x: !x, %v: tensor<256x512xbf16>, %w: tensor<512x512xbf16>, %g: tensor<128xbf16>, %k: tensor<?x4x64xbf16>, %b: !mla.batch)
+    -> (tensor<?x4x64xbf16>, tensor<?x4x128xbf16>) {
+  %hv = tensor.expand_shape %v [[0, 1], [2]] output_shape [4, 64, 512] : tensor<256x512xbf16> into tensor<4x64x512xbf16>
+  %hw = tensor.expand_shape %w [[0, 1], [2]] output_shape [4, 128, 512] : tensor<512x512xbf16> into tensor<4x128x512xbf16>
+  %a = mla.project %x, %hv : !x, tensor<4x64x512xbf16> -> tensor<?x4x64xbf16>
+  %o = mla.expanded_attention query(%a : tensor<?x4x64xbf16>) keys(%k : tensor<?x4x64xbf16>) values(%k : tensor<?x4x64xbf16>) over %b : !mla.batch scale 0.125 -> tensor<?x4x64xbf16>
+  %i = mla.project %x, %hw : !x, tensor<4x128x512xbf16> -> tensor<?x4x128xbf16>
+  %n = mla.rms_norm %i, %g eps 1.0e-6 : tensor<?x4x128xbf16>, tensor<128xbf16> -> tensor<?x4x128xbf16>
+  return %o, %n : tensor<?x4x64xbf16>, tensor<?x4x128xbf16>
+}

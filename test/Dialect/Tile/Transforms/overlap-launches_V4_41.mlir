@@ -96,3 +96,41 @@ tile.plan @chain {
   tile.launch @copy grid(%c1, %c1, %c1) args(%a, %out) : memref<?xf32>, memref<?xf32>
   tile.return
 }
+
+// -----
+
+// Of a branch the side with the fewest launches counts: a product of many tokens may be two. The smaller side is
+// two launches here, which are enough for two and not for three.
+// CHECK-LABEL: tile.plan @versions
+// CHECK: tile.fork if
+// CHECK: } beside {
+tile.kernel @copy(%from: memref<?xf32>, %to: memref<?xf32>) {
+  %c0 = arith.constant 0 : index
+  %v = memref.load %from[%c0] : memref<?xf32>
+  memref.store %v, %to[%c0] : memref<?xf32>
+  tile.return
+}
+tile.plan @versions {
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %x = tile.buffer input "x" : memref<?xf32>
+  %y = tile.buffer input "y" : memref<?xf32>
+  %out = tile.buffer output "out" : memref<?xf32>
+  %other = tile.buffer output "other" : memref<?xf32>
+  %a = tile.workspace %c64 : memref<?xf32>
+  %b = tile.workspace %c64 : memref<?xf32>
+  %c = tile.workspace %c64 : memref<?xf32>
+  %t = tile.dim "num_tokens"
+  %few = arith.cmpi sle, %t, %c64 : index
+  scf.if %few {
+    tile.launch @copy grid(%c1, %c1, %c1) args(%x, %a) : memref<?xf32>, memref<?xf32>
+  } else {
+    tile.launch @copy grid(%c1, %c1, %c1) args(%x, %a) : memref<?xf32>, memref<?xf32>
+    tile.launch @copy grid(%c1, %c1, %c1) args(%x, %a) : memref<?xf32>, memref<?xf32>
+  }
+  tile.launch @copy grid(%c1, %c1, %c1) args(%a, %out) : memref<?xf32>, memref<?xf32>
+  tile.launch @copy grid(%c1, %c1, %c1) args(%y, %b) : memref<?xf32>, memref<?xf32>
+  tile.launch @copy grid(%c1, %c1, %c1) args(%b, %c) : memref<?xf32>, memref<?xf32>
+  tile.launch @copy grid(%c1, %c1, %c1) args(%c, %other) : memref<?xf32>, memref<?xf32>
+  tile.return
+}

@@ -77,6 +77,42 @@ def MlaSplitBatch : Pass<"mla-split-batch", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::mla::MlaDialect"];
 }
 
+def MlaSkipSelection : Pass<"mla-skip-selection", "::mlir::ModuleOp"> {
+  let summary = "attends to all keys where an indexer would select all";
+  let description = [{
+    An indexer that selects K keys of each token selects all that it sees while no request has more than K. Scores,
+    selection and gathered rows then give what a dense layer's kernels give sooner.
+
+    Before, decodes:
+    ```mlir
+    %selected = mla.top_k %scores over %batch k 2048
+    %rows = mla.convert_indices %selected in %cache, %batch
+    %out = mla.sparse_attention query(%q, %q_pe) rows(%rows) over %cache, %batch
+    ```
+    After:
+    ```mlir
+    %longest = mla.batch_dim %batch "max_seq_len"
+    %all = arith.cmpi sle, %longest, %c2048
+    %rows = scf.if %all { tensor.empty } else { mla.index_scores …, mla.top_k …, mla.convert_indices … }
+    %out = scf.if %all { mla.absorbed_attention query(%q, %q_pe) over %cache, %batch } else { mla.sparse_attention … }
+    ```
+    Batches of any lengths are versioned while their attention is `mla.attention … selected(…)`: the condition is that
+    no request has context, too, and the other version is `mla.expanded_attention` of the new tokens. Keys of the index are
+    appended in any case; projections stay where they are, one product with others.
+
+    It is done where nothing else reads the selection. Steps of decodes and prompts (`mla.decode_threshold`) keep theirs,
+    and so do latents of more than `most-latent` columns, which no dense kernel of the target takes.
+
+    Preconditions: none; before mla-choose-form for prompts, behind mla-absorb-weights for decodes. Guarantee: none.
+    Numerics: the same keys; sums in another order, and of prompts in the expanded form.
+  }];
+  let options = [
+    Option<"mostLatent", "most-latent", "int64_t", "0",
+           "kv_lora_rank of a dense decode at most; 0: any">];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::mla::MlaDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
+}
+
 def MlaChooseForm : Pass<"mla-choose-form", "::mlir::ModuleOp"> {
   let summary = "resolves form = auto of every mla.attention";
   let description = [{

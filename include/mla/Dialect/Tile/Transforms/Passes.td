@@ -197,6 +197,7 @@ def TileOverlapLaunches : Pass<"tile-overlap-launches", "::mlir::ModuleOp"> {
     one (`LaunchEffects`): of a run of them those that are joined by a buffer that one writes and another touches are a
     group; the largest group is the main side, all others are the other one. Taken is the run whose smaller side has the
     most launches, of these the longest, so that what is short may end late, and once a plan; with fewer than `least` launches on its smaller side none.
+    Of a branch its side with the fewest launches counts: a product of many tokens may be two, one of few is one.
     A step of more than `tokens` tokens runs them in order. Dependent launches (`tile.launch`) become
     ordinary ones where a fork or a join comes before them.
 
