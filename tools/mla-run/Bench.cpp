@@ -56,6 +56,11 @@ static json profile(mla_plan *plan, const StepFunction &function, const StepMemo
   if (!function.isLayer())
     throw std::runtime_error("--profile and --trace: function '" + printable(function.name) +
                              "' is no layer from hidden to output");
+  for (const StepBuffer &buffer : function.buffers)
+    if (buffer.name != "hidden" && buffer.name != "output")
+      throw std::runtime_error("--profile and --trace: function '" + printable(function.name) +
+                               "' has '" + printable(buffer.name) +
+                               "' beside hidden and output, which is bound in plain runs alone");
   const char *text = nullptr;
   check(mla_step_profile(plan, 0, memory.data("hidden"), memory.data("output"), nullptr, &text),
         "profiling");

@@ -64,3 +64,34 @@ func.func @unread(%p: tensor<?x2048xi32> {mla.input = "positions"}, %batch: !mla
   %rows = mla.convert_indices %p in %cache, %batch : tensor<?x2048xi32> in !cache, !mla.batch
   return %rows : tensor<?x2048xi32>
 }
+
+// A selection that is made in one branch and attended to in another of the same condition: ends lie ahead of both.
+// CHECK-LABEL: tile.plan @branches
+// CHECK: %[[ENDS:.*]] = tile.workspace %{{.*}} : memref<?xi32>
+// CHECK: scf.if
+// CHECK: tile.launch @convert_indices{{[_0-9]*}} grid({{.*}}) dependent args({{.*}}, %[[ENDS]], %{{.*}},
+// CHECK: tile.launch @sparse_attention{{[_0-9]*}} grid({{.*}}) args({{.*}}, %[[ENDS]],
+// CHECK: tile.return
+func.func @branches(%q: !q {mla.input = "q"}, %scores: tensor<?x4096xf32> {mla.input = "scores"},
+    %batch: !mla.batch, %cache: !cache) -> (!q {mla.output = "output"}) {
+  %most = arith.constant 2048 : index
+  %longest = mla.batch_dim %batch "max_seq_len" : !mla.batch
+  %tokens = mla.batch_dim %batch "num_tokens" : !mla.batch
+  %all = arith.cmpi sle, %longest, %most : index
+  %rows = scf.if %all -> (tensor<?x2048xi32>) {
+    %none = tensor.empty(%tokens) : tensor<?x2048xi32>
+    scf.yield %none : tensor<?x2048xi32>
+  } else {
+    %p = mla.top_k %scores over %batch k 2048 : tensor<?x4096xf32>, !mla.batch -> tensor<?x2048xi32>
+    %r = mla.convert_indices %p in %cache, %batch : tensor<?x2048xi32> in !cache, !mla.batch
+    scf.yield %r : tensor<?x2048xi32>
+  }
+  %o = scf.if %all -> (!q) {
+    scf.yield %q : !q
+  } else {
+    %s = mla.sparse_attention query(%q : !q) rows(%rows : tensor<?x2048xi32>)
+        over %cache, %batch : !cache, !mla.batch scale 0.1 -> !q
+    scf.yield %s : !q
+  }
+  return %o : !q
+}

@@ -86,18 +86,28 @@ private:
 static constexpr int64_t kMostEnds = 4;
 
 /// Whether attention reads the rows without being told how many of them there are.
-static bool needsEnds(mla::ConvertIndicesOp op) {
-  return llvm::any_of(op->getUsers(), [&](Operation *user) {
-    auto attention = dyn_cast<mla::SparseAttentionOp>(user);
-    return attention && attention.getRows() == op.getResult() && !attention.getLengths();
+static bool needsEnds(Value rows) {
+  return llvm::any_of(rows.getUses(), [&](OpOperand &use) {
+    // Of a branch that makes rows where they are needed.
+    if (isa<scf::YieldOp>(use.getOwner()))
+      if (auto branch = dyn_cast<scf::IfOp>(use.getOwner()->getParentOp()))
+        return needsEnds(branch.getResult(use.getOperandNumber()));
+    auto attention = dyn_cast<mla::SparseAttentionOp>(use.getOwner());
+    return attention && attention.getRows() == rows && !attention.getLengths();
   });
 }
 
-/// Whether lists are what mla.top_k selects among all keys that tokens see.
+/// Whether lists are what mla.top_k selects among all keys that tokens see, where they are
+/// anything.
 static bool isSelected(Value lists) {
   if (auto loop = lists.getDefiningOp<scf::ForOp>()) // of slices of the tokens
     return isSelected(
         loop.getTiedLoopYieldedValue(loop.getTiedLoopRegionIterArg(cast<OpResult>(lists)))->get());
+  if (auto branch = lists.getDefiningOp<scf::IfOp>()) {
+    unsigned index = cast<OpResult>(lists).getResultNumber();
+    return branch.thenYield().getOperand(index).getDefiningOp<tensor::EmptyOp>() &&
+           isSelected(branch.elseYield().getOperand(index));
+  }
   auto select = lists.getDefiningOp<mla::TopKOp>();
   return select && !select.getLengths();
 }
@@ -122,7 +132,7 @@ IndexKernel::IndexKernel(StepLowering &step, mla::ConvertIndicesOp op)
   if (op.getWorkspace())
     args.append({step.metadata("gather_req_id_per_token"), step.metadata("gather_starts"),
                  step.dim(op.getBatch(), "num_requests")});
-  if (needsEnds(op))
+  if (needsEnds(op.getResult()))
     askForEnds(positions.sizes[0]);
 }
 
@@ -132,7 +142,15 @@ void IndexKernel::askForEnds(OpFoldResult tokens) {
   if (parts > kMostEnds)
     return;
   end = isSelection ? ListEnd::OfSelection : ListEnd::OfEntries;
-  Builder builder(op.getContext());
+  OpBuilder &builder = step.plan();
+  OpBuilder::InsertionGuard guard(builder);
+  // Ahead of all branches: who reads the lists may be in another one of the same condition.
+  Operation *ahead = builder.getInsertionBlock()->getParentOp();
+  if (!isa<tile::PlanOp>(ahead)) {
+    while (!isa<tile::PlanOp>(ahead->getParentOp()))
+      ahead = ahead->getParentOp();
+    builder.setInsertionPoint(ahead);
+  }
   TensorRef ends =
       step.workspace({tokens, OpFoldResult(builder.getIndexAttr(parts))}, builder.getI32Type());
   endsArg = args.size();
