@@ -10,6 +10,7 @@
 
 #include "mla/Machine/Sm90Limits.h"
 
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
@@ -116,19 +117,29 @@ int64_t TileShapes::foldedColumns(llvm::ArrayRef<int64_t> widths) const {
 /// Rows of a head that have one sum are in one warp (`sm90.sum_groups`).
 static constexpr int64_t kMostFolds = mlir::sm90::kTileRows / mlir::sm90::kWarpgroupWarps;
 
-int64_t TileShapes::mostFolds(llvm::ArrayRef<int64_t> widths) const {
+/// First elements of the pairs, second ones, and the channels in front and behind.
+static llvm::SmallVector<int64_t, 4> listRuns(const TileShapes::HeadChannels &head) {
+  llvm::SmallVector<int64_t, 4> widths = {head.rotated / 2, head.rotated / 2};
+  for (int64_t rest : {head.first, head.columns - head.first - head.rotated})
+    if (rest != 0)
+      widths.push_back(rest);
+  return widths;
+}
+
+int64_t TileShapes::mostFolds(const HeadChannels &head) const {
   int64_t folds = 1;
+  llvm::SmallVector<int64_t, 4> widths = listRuns(head);
   auto canFold = [&](int64_t width) { return width % (2 * folds * kWidthMultiple) == 0; };
   while (isRowCountFixed && folds < kMostFolds && llvm::all_of(widths, canFold))
     folds *= 2;
   return folds;
 }
 
-bool TileShapes::canHoldHeads(llvm::ArrayRef<int64_t> widths) const {
+bool TileShapes::canHoldHeads(const HeadChannels &head) const {
   // Values and gammas are 128 registers of a thread then, half of which are of few heads.
   constexpr int64_t mostColumns = 128;
-  int64_t columns = 0, folds = mostFolds(widths);
-  for (int64_t width : widths)
+  int64_t columns = 0, folds = mostFolds(head);
+  for (int64_t width : listRuns(head))
     columns += paddedWidth(width) / folds;
   return !isRowCountFixed || columns <= mostColumns;
 }

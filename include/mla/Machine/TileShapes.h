@@ -103,11 +103,15 @@ struct TileShapes {
     return isRowCountFixed && foldedColumns(widths) != 0;
   }
 
-  /// Where a program has runs of `widths` channels of each head, a head is that many rows of a tile
-  /// at most: a power of two, by which all runs are whole tiles' columns.
-  int64_t mostFolds(llvm::ArrayRef<int64_t> widths) const;
-  /// Whether a program can have all channels of a head, in runs of so many.
-  bool canHoldHeads(llvm::ArrayRef<int64_t> widths) const;
+  /// The channels of a head, of which `rotated` from `first` on are pairs.
+  struct HeadChannels {
+    int64_t columns, first, rotated;
+  };
+  /// Where a program has both elements of pairs, and the channels in front and behind, as tiles, a
+  /// head is that many rows of each at most: a power of two, by which all are whole columns.
+  int64_t mostFolds(const HeadChannels &head) const;
+  /// Whether a program can have all channels of a head.
+  bool canHoldHeads(const HeadChannels &head) const;
 
   /// The width of an accumulator, and of the tile of values it is formed from,
   /// for `width` columns.

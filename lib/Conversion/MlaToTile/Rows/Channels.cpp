@@ -63,26 +63,19 @@ SmallVector<std::pair<int64_t, int64_t>, 2> RotatedChannels::rest() const {
   return runs;
 }
 
-SmallVector<int64_t> RotatedChannels::widths() const {
-  SmallVector<int64_t> all = {half, half};
-  for (auto [begin, width] : rest())
-    all.push_back(width);
-  return all;
-}
-
 HeadShare RotatedChannels::wholeLittle(const TileShapes &shapes, int64_t heads) const {
-  return {shapes.rowsFor(heads) / shapes.mostFolds(widths()), paddedWidth(half)};
+  return {shapes.rowsFor(heads) / shapes.mostFolds(head()), paddedWidth(half)};
 }
 
 HeadShare RotatedChannels::wholeMuch(const TileShapes &shapes, int64_t heads) const {
-  int64_t most = shapes.mostFolds(widths()), folds = 1;
+  int64_t most = shapes.mostFolds(head()), folds = 1;
   while (folds < most && half / folds > kColumnsOfTile)
     folds *= 2;
   return {shapes.rowsFor(heads) / folds, paddedWidth(half)};
 }
 
 int64_t RotatedChannels::foldsOf(const TileShapes &shapes, int64_t heads) const {
-  int64_t folds = shapes.mostFolds(widths());
+  int64_t folds = shapes.mostFolds(head());
   while (folds > 1 && folds * heads > shapes.rowsFor(heads))
     folds /= 2;
   return folds;

@@ -76,8 +76,7 @@ struct RotatedChannels {
   HeadShare wholeMuch(const TileShapes &shapes, int64_t heads) const;
   /// The rows of a tile that one of `heads` such heads is.
   int64_t foldsOf(const TileShapes &shapes, int64_t heads) const;
-  /// The runs of channels that are tiles: of pairs, and the others.
-  llvm::SmallVector<int64_t> widths() const;
+  TileShapes::HeadChannels head() const { return {columns, first, 2 * half}; }
   bool hasRest() const { return 2 * half < columns; }
   /// Of the channels that are not rotated: the first, and how many follow it.
   llvm::SmallVector<std::pair<int64_t, int64_t>, 2> rest() const;

@@ -283,7 +283,7 @@ static TensorRef allocateRotated(StepLowering &step, mla::GroupedAppendOp op,
 /// Norms need all channels of a head, one beside the other, and gammas alike.
 static LogicalResult verifyWhole(StepLowering &step, mla::GroupedAppendOp op,
                                  const RotatedChannels &channels) {
-  if (!step.shapes.canHoldHeads(channels.widths()))
+  if (!step.shapes.canHoldHeads(channels.head()))
     return op.emitOpError("expected heads whose channels a program of this target holds, got ")
            << channels.columns << " channels of which " << 2 * channels.half << " are rotated";
   for (Value gamma : {op.getQueryGamma(), op.getKeyGamma()})

@@ -128,12 +128,8 @@ static RmsNormOp findNorm(RopeOp rope) {
 /// Whether a program of the target can have all channels of a head.
 static bool canHoldHeads(RopeOp rope, const mlac::TileShapes &shapes) {
   int64_t columns = cast<RankedTensorType>(rope.getType()).getDimSize(2);
-  int64_t dim = rope.getRope().getDim(), offset = rope.getOffset().value_or(0);
-  SmallVector<int64_t> widths = {dim / 2, dim / 2};
-  for (int64_t rest : {offset, columns - offset - dim})
-    if (rest != 0)
-      widths.push_back(rest);
-  return shapes.canHoldHeads(widths);
+  int64_t offset = rope.getOffset().value_or(0);
+  return shapes.canHoldHeads({columns, offset, rope.getRope().getDim()});
 }
 
 static void findNorms(Chain &chain, const mlac::TileShapes &shapes) {

@@ -563,12 +563,10 @@ sm90.kernel @groups(%x: memref<?xf32>, %y: memref<?xf32>)
 })",
                {{"SIZE", size}}));
     std::vector<float> x(64), y(64, -1);
-    for (int64_t i = 0; i < 64; ++i)
-      x[i] = static_cast<float>(i * i % 29);
+    std::iota(x.begin(), x.end(), 3.0f);
     run({Argument::buffer(x), Argument::buffer(y)});
     for (int64_t i = 0; i < 64; ++i)
-      EXPECT_EQ(y[i], std::accumulate(&x[i / size * size], &x[i / size * size] + size, 0.0f))
-          << size << ", " << i;
+      EXPECT_EQ(y[i], std::accumulate(&x[i / size * size], &x[i / size * size] + size, 0.0f)) << i;
   }
   assemble();
 }
