@@ -242,3 +242,28 @@ func.func @in_parts(%a: tensor<64x128xbf16> {mla.weight = "a"}, %x: tensor<?x128
   }
   return %y : tensor<?x128xbf16>
 }
+
+// -----
+
+func.func @wide_heads(%q: tensor<?x8x160xbf16> {mla.input = "q"}, %k: tensor<?x2x160xbf16> {mla.input = "k"}, %v: tensor<?x2x32xbf16> {mla.input = "v"}, %g: tensor<160xbf16> {mla.weight = "g"},
+    %t: tensor<128x160xf32> {mla.input = "table"}, %batch: !mla.batch, %cache: !mla.cache<page_size = 16, fields = [key: 2x160, value: 2x32], element = bf16, format = "kv_nhd">)
+    -> (tensor<?x8x160xbf16> {mla.output = "rotated"}, !mla.cache<page_size = 16, fields = [key: 2x160, value: 2x32], element = bf16, format = "kv_nhd">) {
+  // expected-error @+1 {{expected heads whose channels a program of this target holds, got 160 channels of which 160 are rotated}}
+  %rotated, %0 = mla.grouped_append %q, %k, %v norms %g, %g epsilon 1.0e-6 rope %t with <order = half, dim = 160, theta = 1.0e4, length = 128> offset 0 into %cache, %batch
+      : tensor<?x8x160xbf16>, tensor<?x2x160xbf16>, tensor<?x2x32xbf16> norms tensor<160xbf16>, tensor<160xbf16> rope tensor<128x160xf32>
+      into <page_size = 16, fields = [key: 2x160, value: 2x32], element = bf16, format = "kv_nhd">, <query_len = ?>
+  return %rotated, %0 : tensor<?x8x160xbf16>, !mla.cache<page_size = 16, fields = [key: 2x160, value: 2x32], element = bf16, format = "kv_nhd">
+}
+
+// -----
+
+func.func @gammas_apart(%q: tensor<?x8x64xbf16> {mla.input = "q"}, %k: tensor<?x2x64xbf16> {mla.input = "k"}, %v: tensor<?x2x32xbf16> {mla.input = "v"}, %w: tensor<128xbf16> {mla.weight = "g"},
+    %t: tensor<128x64xf32> {mla.input = "table"}, %batch: !mla.batch, %cache: !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">)
+    -> (tensor<?x8x64xbf16> {mla.output = "rotated"}, !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">) {
+  %g = tensor.extract_slice %w[0] [64] [2] : tensor<128xbf16> to tensor<64xbf16>
+  // expected-error @+1 {{expected gammas that are dense, got elements 2 apart}}
+  %rotated, %0 = mla.grouped_append %q, %k, %v norms %g, %g epsilon 1.0e-6 rope %t with <order = half, dim = 64, theta = 1.0e4, length = 128> offset 0 into %cache, %batch
+      : tensor<?x8x64xbf16>, tensor<?x2x64xbf16>, tensor<?x2x32xbf16> norms tensor<64xbf16>, tensor<64xbf16> rope tensor<128x64xf32>
+      into <page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, <query_len = ?>
+  return %rotated, %0 : tensor<?x8x64xbf16>, !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">
+}

@@ -14,9 +14,10 @@
 //     values    a part of the columns, as they are, to its slot
 //
 // It loads all of it before it stores anything. Where a part of the channels is rotated, the last
-// block is that of the others. Where heads are normalised first, there is one block, and a program
-// has all channels of its heads. A slot outside of the pool drops the row (paged-cache.md section
-// 5).
+// block is that of the others. A slot outside of the pool drops the row (paged-cache.md section 5).
+//
+// Where heads are normalised first, there is one block: a program has all channels of its heads.
+// Rows are loaded before anything is stored then, too, but for the keys' gammas and angles.
 //
 //===----------------------------------------------------------------------===//
 

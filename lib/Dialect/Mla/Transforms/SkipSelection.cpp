@@ -46,7 +46,7 @@ public:
   TopKOp getSelect() { return select; }
 
 private:
-  llvm::SetVector<Operation *> findMakers();
+  SmallVector<Operation *> findMakers();
 
   TopKOp select;
   Operation *last;
@@ -72,7 +72,7 @@ Value Selection::emitCondition(OpBuilder &b) {
 
 /// The operations that are there for the selection alone, in order. Projections are not among
 /// them: they are one product with others of the same rows.
-llvm::SetVector<Operation *> Selection::findMakers() {
+SmallVector<Operation *> Selection::findMakers() {
   llvm::SetVector<Operation *> makers;
   makers.insert(last);
   makers.insert(select);
@@ -87,14 +87,14 @@ llvm::SetVector<Operation *> Selection::findMakers() {
     }
   SmallVector<Operation *> order = makers.takeVector();
   llvm::sort(order, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-  return {order.begin(), order.end()};
+  return order;
 }
 
 /// Where the selection was: beside the attention's branch both would become one, and with it a
 /// chain that need not wait for the queries' projections.
 void Selection::version(Value selectsAll) {
   OpBuilder b(select);
-  llvm::SetVector<Operation *> makers = findMakers();
+  SmallVector<Operation *> makers = findMakers();
   Value rows = last->getResult(0);
   auto type = cast<RankedTensorType>(rows.getType());
   Value tokens = BatchDimOp::create(b, loc, b.getIndexType(), batch, "num_tokens");
@@ -199,6 +199,11 @@ struct SkipSelection : mla::impl::MlaSkipSelectionBase<SkipSelection> {
   using MlaSkipSelectionBase::MlaSkipSelectionBase;
 
   void runOnOperation() override {
+    if (mostLatent < 0) {
+      emitError(getOperation().getLoc())
+          << "mla-skip-selection: expected most-latent >= 0, got " << mostLatent.getValue();
+      return signalPassFailure();
+    }
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
       // Steps of both kinds seldom have short requests alone.
       if (function->hasAttr(kDecodeThresholdAttr))

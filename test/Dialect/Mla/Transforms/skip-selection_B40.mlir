@@ -2,6 +2,8 @@
 //
 // RUN: mla-opt %s --mla-skip-selection | FileCheck %s
 // RUN: mla-opt %s --mla-skip-selection --mla-skip-selection | FileCheck %s
+// RUN: not mla-opt %s --mla-skip-selection=most-latent=-1 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// NEGATIVE: mla-skip-selection: expected most-latent >= 0, got -1
 // RUN: mla-opt %s --mla-skip-selection=most-latent=16 | FileCheck %s --check-prefix=WIDE
 
 !cache = !mla.cache<page_size = 4, fields = [latent: 32, rope: 8], element = bf16, rope_order = interleaved>
