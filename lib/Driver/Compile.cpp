@@ -116,6 +116,9 @@ std::string mlac::describeOptions(ModuleOp module, const CompileOptions &options
     stream << " --separate-heads=" << options.separateHeads;
   if (options.selectAlways)
     stream << " --select-always";
+  if (options.maskSelection != mla::MaskMode::Auto)
+    stream << " --mask-selection="
+           << (options.maskSelection == mla::MaskMode::Never ? "never" : "always");
   if (options.scoresBudget != mla::kScoresBudget)
     stream << " --scores-budget=" << options.scoresBudget;
   if (options.overlapTokens >= 0)
@@ -186,6 +189,7 @@ static void setOptions(LowerToTileOptions &lowering, const std::string &target,
   lowering.separateHeads = options.separateHeads;
   lowering.scoresBudget = options.scoresBudget;
   lowering.selectAlways = options.selectAlways;
+  lowering.maskSelection = options.maskSelection;
   lowering.overlapTokens = options.overlapTokens >= 0 ? options.overlapTokens
                                                       : getMachineOf(target).tuning.overlapTokens;
   lowering.numSplits = options.numSplits;

@@ -28,6 +28,10 @@ using namespace mlac;
 /// (docs/lab/prefill.md).
 static constexpr double kDenseReached = 0.85;
 
+/// Time of a FLOP of attention through marks, one over gathered keys being 1: GLM-5.2 breaks even at 7,700
+/// tokens, V3.2 of 128 and 16 heads at 17,000 and 45,000 (docs/lab/sparse.md).
+static constexpr double kMaskedCost = 1.15;
+
 /// Of scheduled kernels; batch-invariant ones add in an order that no size changes.
 static void splitChunks(OpPassManager &passes, const LowerToTileOptions &options) {
   bool isForced = options.numSplits != 0;
@@ -57,6 +61,13 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   skipSelection.mostLatent = TileShapes::get(options.target).maxAccumulatorColumns;
   if (skipsSelection)
     passes.addPass(mla::createMlaSkipSelection(skipSelection));
+  if (options.batchInvariant < 0) {
+    mla::MlaMaskSelectionOptions maskSelection;
+    maskSelection.mode = options.maskSelection;
+    maskSelection.headTile = TileShapes::get(options.target).queryRows;
+    maskSelection.cost = kMaskedCost;
+    passes.addPass(mla::createMlaMaskSelection(maskSelection));
+  }
   mla::MlaSplitBatchOptions splitBatch;
   splitBatch.form = options.form;
   splitBatch.sparseMode = options.sparseMode;

@@ -83,6 +83,22 @@ Step Machine::runBroadcast(Warpgroup &warpgroup, BroadcastOp op) {
   return Step::Advanced;
 }
 
+Step Machine::runTestBits(Warpgroup &warpgroup, TestBitsOp op) {
+  constexpr int64_t bits = 32;
+  int64_t columns = getColumns(op.getResult().getType());
+  auto result = makeTile(warpgroup, op.getResult().getType());
+  for (auto [index, words] : llvm::enumerate(op.getWords())) {
+    Tile *source = use(warpgroup, op, words);
+    if (!source)
+      return Step::Failed;
+    for (auto [row, word] : llvm::enumerate(source->integers))
+      for (int64_t bit = 0; bit < bits; ++bit)
+        result->integers[row * columns + index * bits + bit] = word >> bit & 1;
+  }
+  set(warpgroup, op.getResult(), TileRef{result});
+  return Step::Advanced;
+}
+
 Step Machine::runTakeColumns(Warpgroup &warpgroup, TakeColumnsOp op) {
   Tile *source = use(warpgroup, op, op.getSource());
   if (!source)

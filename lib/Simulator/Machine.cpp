@@ -460,6 +460,7 @@ Step Machine::dispatchSm90(Warpgroup &wg, Operation *op) {
       .Case([&](ReduceOp reduce) { return runReduce(wg, reduce); })
       .Case([&](SumGroupsOp sum) { return runSumGroups(wg, sum); })
       .Case([&](BroadcastOp broadcast) { return runBroadcast(wg, broadcast); })
+      .Case([&](TestBitsOp bits) { return runTestBits(wg, bits); })
       .Case([&](TakeColumnsOp columns) { return runTakeColumns(wg, columns); })
       .Case([&](IotaOp iota) { return runIota(wg, iota); })
       .Case([&](SplatOp splat) { return runSplat(wg, splat); })
@@ -473,6 +474,7 @@ Step Machine::dispatchSm90(Warpgroup &wg, Operation *op) {
       })
       // Select.cpp
       .Case([&](SelectBeginOp begin) { return runSelectBegin(wg, begin); })
+      .Case([&](SetBitsOp bits) { return runSetBits(wg, bits); })
       .Case([&](SelectCountUpOp count) { return runSelectCountUp(wg, count); })
       .Case([&](SelectKeepOp keep) { return runSelectKeep(wg, keep); })
       .Case([&](SelectHoldOp hold) { return runSelectHold(wg, hold); })

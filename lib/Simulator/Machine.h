@@ -309,6 +309,8 @@ private:
   Step writePositions(Warpgroup &warpgroup, mlir::Operation *op, mlir::Value out, mlir::Value row,
                       llvm::ArrayRef<uint32_t> positions);
   Step runSelectBegin(Warpgroup &warpgroup, mlir::sm90::SelectBeginOp op);
+  Step runTestBits(Warpgroup &warpgroup, mlir::sm90::TestBitsOp op);
+  Step runSetBits(Warpgroup &warpgroup, mlir::sm90::SetBitsOp op);
   Step runSelectCountUp(Warpgroup &warpgroup, mlir::sm90::SelectCountUpOp op);
   Step runSelectKeep(Warpgroup &warpgroup, mlir::sm90::SelectKeepOp op);
   Step runSelectHold(Warpgroup &warpgroup, mlir::sm90::SelectHoldOp op);

@@ -139,6 +139,33 @@ Step Machine::runSelectCountUp(Warpgroup &warpgroup, SelectCountUpOp op) {
   return Step::Advanced;
 }
 
+Step Machine::runSetBits(Warpgroup &warpgroup, SetBitsOp op) {
+  if (warpgroup.resume == 0 && (checkDependency(warpgroup, op) == Step::Failed ||
+                                writeShare(warpgroup, op, {op.getWork()}) == Step::Failed))
+    return Step::Failed;
+  if (Step step = meetRole(warpgroup, op); step != Step::Advanced)
+    return step;
+  if (readShared(warpgroup, op, {op.getWork()}) == Step::Failed)
+    return Step::Failed;
+  constexpr int64_t bits = 32;
+  const View &list = *getAs<ViewRef>(warpgroup, op.getList()),
+             &out = *getAs<ViewRef>(warpgroup, op.getOut());
+  int64_t row = getInt(warpgroup, op.getRow());
+  std::vector<uint32_t> words(out.sizes[1]);
+  for (int64_t i = 0; i < list.sizes[1]; ++i) {
+    const char *entry = list.contains({row, i}) ? list.locate({row, i}) : nullptr;
+    if (!entry)
+      return failOutside(op);
+    int64_t position = readInteger(entry, list.elementType);
+    if (position >= 0 && position < bits * out.sizes[1])
+      words[position / bits] |= 1u << position % bits;
+  }
+  for (auto [place, word] : llvm::enumerate(words))
+    if (writeWord(op, out, {row, static_cast<int64_t>(place)}, word) == Step::Failed)
+      return Step::Failed;
+  return Step::Advanced;
+}
+
 /// A bound that as many values reach as in a row without order: half as many again as K.
 static float getBound(std::vector<Candidate> row, int64_t rank) {
   size_t place = std::min<size_t>(rank + rank / 2, row.size() - 1);

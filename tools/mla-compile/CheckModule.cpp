@@ -110,6 +110,8 @@ static bool checkUses(const Attentions &attentions, const CompileOptions &option
         Use{"cost-report", options.costReport != nullptr,
             attentions.seeingAll || attentions.selecting, kLatents},
         Use{"select-always", options.selectAlways, attentions.selecting, kSelected},
+        Use{"mask-selection", options.maskSelection == mlir::mla::MaskMode::Always,
+            attentions.selecting, kSelected},
         Use{"expand-from", options.expandFrom != 0, attentions.seeingAll, kLatents},
         Use{"sparse-mode", options.sparseMode == mlir::mla::SparseMode::Separate,
             attentions.selecting || attentions.overLists, kSelected}})

@@ -155,6 +155,13 @@ static cl::opt<bool> selectAlways(
     "select-always", cl::cat(attentionCategory),
     cl::desc("Let indexers select in every step: by default decodes, and prompts without cached "
              "tokens, of no more keys than are selected attend to all of them"));
+static EnumOption<mlir::mla::MaskMode> maskSelection(
+    "mask-selection", cl::init(mlir::mla::MaskMode::Auto), cl::cat(attentionCategory),
+    cl::desc("When prompts without cached tokens score all keys and leave out those that were not "
+             "selected (default auto):"),
+    cl::values(clEnumValN(mlir::mla::MaskMode::Never, "never", "selected keys are gathered"),
+               clEnumValN(mlir::mla::MaskMode::Auto, "auto", "where that takes fewer FLOPs"),
+               clEnumValN(mlir::mla::MaskMode::Always, "always", "whatever it takes")));
 static cl::opt<int64_t>
     scoresBudget("scores-budget", cl::init(mlir::mla::kScoresBudget), cl::value_desc("bytes"),
                  cl::cat(attentionCategory),
@@ -471,6 +478,7 @@ static bool readOptions(CompileOptions &options) {
   options.separateHeads = separateHeads;
   options.scoresBudget = scoresBudget;
   options.selectAlways = selectAlways;
+  options.maskSelection = maskSelection;
   options.overlapTokens = overlapTokens;
   options.cpu = cpu;
   options.assembler.kind = assembler;

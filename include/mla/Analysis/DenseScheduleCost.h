@@ -40,10 +40,14 @@ struct DenseAttentionProblem {
   /// of (0: it is 0).
   llvm::SmallVector<int64_t, 2> pageSizes = {};
   int64_t firstMultiple = 0;
+  /// Keys of a word of marks (tile.attend); 0: there are none.
+  int64_t markedKeys = 0;
 
   int64_t getKeyWidth() const;
   /// Whether blocks of `keys` are boxes of pages.
   bool hasBoxes(int64_t keys) const;
+  /// Whether blocks of `keys` are whole words of marks.
+  bool hasWholeMarks(int64_t keys) const { return markedKeys == 0 || keys % markedKeys == 0; }
 };
 
 struct DenseScheduleCost : StepCost {

@@ -92,6 +92,7 @@ struct CompileOptions {
   int64_t separateHeads = mlir::mla::kSeparateHeads;
   /// Bytes of an indexer's scores, beyond which they are made in slices.
   int64_t scoresBudget = mlir::mla::kScoresBudget;
+  mlir::mla::MaskMode maskSelection = mlir::mla::MaskMode::Auto;
   bool selectAlways = false; ///< indexers select where that is all keys, too
   /// Tokens of a step, up to which launches that do not wait for each other run on two streams; 0:
   /// never; negative: as the machine likes it (Tuning::overlapTokens).

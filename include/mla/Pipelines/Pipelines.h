@@ -85,6 +85,14 @@ struct LowerToTileOptions : mlir::PassPipelineOptions<LowerToTileOptions> {
       *this, "select-always",
       llvm::cl::desc("let indexers select where requests have no more keys than they select, too"),
       llvm::cl::init(false)};
+  Option<mlir::mla::MaskMode> maskSelection{
+      *this, "mask-selection",
+      llvm::cl::desc("when prompts see selected keys through a mask over all"),
+      llvm::cl::init(mlir::mla::MaskMode::Auto),
+      llvm::cl::values(
+          clEnumValN(mlir::mla::MaskMode::Never, "never", "selected keys are gathered"),
+          clEnumValN(mlir::mla::MaskMode::Auto, "auto", "where that takes fewer FLOPs"),
+          clEnumValN(mlir::mla::MaskMode::Always, "always", "wherever no request has context"))};
   Option<int64_t> scoresBudget{
       *this, "scores-budget",
       llvm::cl::desc("bytes of an indexer's scores, beyond which they are made in slices"),

@@ -278,6 +278,31 @@ struct SumGroups : public OpConversionPattern<sm90::SumGroupsOp> {
   }
 };
 
+/// Of a thread's columns 8j + 2q + e all but q, its lane's place among four, is known here: a word
+/// is shifted once.
+struct TestBits : public KernelPattern<sm90::TestBitsOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::TestBitsOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Value first = sm90::getFragmentColumn(Int(b, getKernel(op).groupThread));
+    constexpr int64_t bits = 32;
+    SmallVector<SmallVector<Value>> shifted;
+    for (ValueRange rows : adaptor.getWords())
+      shifted.push_back(llvm::map_to_vector(
+          rows, [&](Value word) -> Value { return arith::ShRUIOp::create(b, word, first); }));
+    SmallVector<Value> registers(getRegisterCount(cast<RankedTensorType>(op.getType())));
+    for (auto [index, value] : llvm::enumerate(registers)) {
+      int64_t column = index / 4 * sm90::kColumnGroup + index % 2;
+      Value word = shifted[column / bits][index / 2 % sm90::kFragmentRows];
+      Value bit = arith::AndIOp::create(b, word, constant32(b, int64_t(1) << column % bits));
+      value = compare(b, arith::CmpIPredicate::ne, bit, constant32(b, 0));
+    }
+    rewriter.replaceOpWithMultiple(op, {registers});
+    return success();
+  }
+};
+
 struct Pin : public OpConversionPattern<sm90::PinOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult matchAndRewrite(sm90::PinOp op, OneToNOpAdaptor adaptor,
@@ -293,5 +318,5 @@ void mlac::sm90nvvm::populateFragmentPatterns(const TypeConverter &converter,
                                               RewritePatternSet &patterns, const Kernel &kernel) {
   patterns.add<Splat, Constant, Broadcast, TakeColumns, SumGroups, Pin>(converter,
                                                                         patterns.getContext());
-  patterns.add<Iota, Reduce>(converter, patterns.getContext(), kernel);
+  patterns.add<Iota, Reduce, TestBits>(converter, patterns.getContext(), kernel);
 }

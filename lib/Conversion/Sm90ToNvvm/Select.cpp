@@ -51,6 +51,59 @@ struct SelectCountUp : public SelectPattern<sm90::SelectCountUpOp> {
 };
 } // namespace
 
+namespace {
+/// Words are put together in shared memory, where any thread may set a bit of any.
+struct SetBits : public SelectPattern<sm90::SetBitsOp> {
+  using SelectPattern::SelectPattern;
+  static constexpr int64_t kFour = 4, kFourShift = 2, kWordBits = 32, kShift = 5;
+
+  /// Whether rows begin at a multiple of four words and are as long.
+  static bool isOfFours(MemRefType list) {
+    auto [strides, offset] = list.getStridesAndOffset();
+    auto isMultiple = [](int64_t number) {
+      return !ShapedType::isDynamic(number) && number % kFour == 0;
+    };
+    return isMultiple(list.getDimSize(1)) && isMultiple(strides[0]) && isMultiple(offset);
+  }
+
+  Results emit(Search &code, sm90::SetBitsOp op, Adaptor adaptor) const override {
+    ImplicitLocOpBuilder &b = code.b;
+    Value row = adaptor.getRow()[0];
+    Array list = getRow(code, op.getList().getType(), adaptor.getList(), row);
+    Array out = getRow(code, op.getOut().getType(), adaptor.getOut(), row);
+    Int words = code.low(getView(b, op.getOut().getType(), adaptor.getOut()).sizes[1]);
+    int64_t count = op.getList().getType().getDimSize(1);
+    int64_t room = cast<sm90::SmemType>(op.getWork().getType()).getColumns();
+    Array work = code.shared(adaptor.getWork()[0], b.getI32Type());
+    auto set = [&](Int base, Int here, Int position) {
+      // Of what is negative a word far behind the last.
+      Int word = code.minus(code.shiftRight(position, code.word(kShift)), base);
+      code.ifThen(code.isBelow(word, here), [&] {
+        Int bit = code.both(position, code.word(kWordBits - 1));
+        code.orInto(work, word, code.shiftLeft(code.word(1), bit));
+      });
+    };
+    bool areFours = isOfFours(op.getList().getType());
+    code.loop(code.word(0), words, code.word(room), [&](Int base) {
+      Int here = code.least(code.minus(words, base), code.word(room));
+      Int fours = code.shiftRight(here + (kFour - 1), code.word(kFourShift));
+      code.eachOf(fours, [&](Int i) { code.storeFourZeros(work, i * kFour); });
+      code.barrier();
+      code.eachOf(code.word(areFours ? count / kFour : count), [&](Int i) {
+        if (!areFours)
+          return set(base, here, code.loadWord(list, i));
+        for (Value position : code.loadFour(list, i * kFour))
+          set(base, here, Int(b, position));
+      });
+      code.barrier();
+      code.eachOf(here, [&](Int i) { code.store(out, base + i, code.load(work, i)); });
+      code.barrier();
+    });
+    return {};
+  }
+};
+} // namespace
+
 //===----------------------------------------------------------------------===//
 // Several CTAs
 //===----------------------------------------------------------------------===//
@@ -491,7 +544,7 @@ struct SelectWriteInOrder : public SelectPattern<sm90::SelectWriteInOrderOp> {
 
 void mlac::sm90nvvm::populateSelectPatterns(const TypeConverter &converter,
                                             RewritePatternSet &patterns, const Kernel &kernel) {
-  patterns.add<SelectBegin, SelectCountUp, SelectMeet, SelectCut, SelectWrite, SelectWriteInOrder>(
-      converter, patterns.getContext(), kernel);
+  patterns.add<SetBits, SelectBegin, SelectCountUp, SelectMeet, SelectCut, SelectWrite,
+               SelectWriteInOrder>(converter, patterns.getContext(), kernel);
   populateSelectKeepPatterns(converter, patterns, kernel);
 }

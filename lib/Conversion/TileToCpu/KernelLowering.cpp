@@ -215,6 +215,7 @@ LogicalResult KernelLowering::lowerTileOp(Operation *op) {
       .Case([&](tile::StoreOp storeOp) { lowerStore(storeOp); })
       .Case([&](tile::StoreSlotsOp storeOp) { lowerStoreSlots(storeOp); })
       .Case([&](tile::TopKOp topK) { lowerTopK(topK); })
+      .Case([&](tile::SetBitsOp setBits) { lowerSetBits(setBits); })
       .Case([&](tile::DotOp dot) { lowerDot(dot); })
       .Case([&](tile::ReduceOp reduce) { lowerReduce(reduce); })
       .Case([&](tile::SumGroupsOp sum) { lowerSumGroups(sum); })

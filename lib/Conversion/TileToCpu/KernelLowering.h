@@ -152,6 +152,7 @@ private:
   void copyTile(mlir::Type type, const TileRef &from, const TileRef &to);
   void lowerReduce(mlir::tile::ReduceOp op);
   void lowerSumGroups(mlir::tile::SumGroupsOp op);
+  void lowerSetBits(mlir::tile::SetBitsOp op);
   mlir::Value reduceRow(mlir::tile::ReduceOp op, mlir::Value row);
   void reduceColumns(mlir::tile::ReduceOp op, const TileRef &target);
   mlir::Value combine(mlir::tile::ReduceKind kind, mlir::Value a, mlir::Value b);
@@ -181,6 +182,9 @@ private:
   mlir::arith::ConstantOp zeroRowBytes;
   mlir::Value zeroRowPointer;
 };
+
+/// Puts arithmetic in the place of every tile.test_bits.
+void expandTestBits(mlir::tile::KernelOp kernel);
 
 } // namespace mlac::tile_to_cpu
 

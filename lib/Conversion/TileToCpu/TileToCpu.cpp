@@ -76,6 +76,7 @@ struct ConvertTileToCpu : mlac::impl::ConvertTileToCpuBase<ConvertTileToCpu> {
       plan.erase();
     for (tile::KernelOp kernel : kernels) {
       tile::expandAttends(kernel);
+      expandTestBits(kernel);
       WalkResult checked = kernel.getBody().walk([](Operation *op) {
         return failed(checkOperation(op)) ? WalkResult::interrupt() : WalkResult::advance();
       });

@@ -128,6 +128,7 @@ static DenseAttentionProblem readDense(tile::AttendOp attend) {
     problem.keyWidths.push_back(attend.getWidth(term));
   problem.valueWidth = attend.getOutputWidth();
   problem.elementBytes = attend.getElementType().getIntOrFloatBitWidth() / 8;
+  problem.markedKeys = attend.getMarks() ? tile::AttendOp::kWordKeys : 0;
   if (!attend.isPaged())
     return problem;
   for (Value view : {Value(attend.getKeys().front()), Value(attend.getValues())})

@@ -715,7 +715,7 @@ func.func @expanded_c4_lse(%q: tensor<?x16x128xbf16>, %b: !mla.batch, %p: tensor
 
 func.func @expanded_c4_both(%q: tensor<?x16x128xbf16>, %b: !mla.batch, %p: tensor<?x16x128xf32>) {
   // expected-error @+1 {{expected partial and partial_lse both or neither, got partial only}}
-  %0 = "mla.expanded_attention"(%q, %q, %q, %b, %p) <{operandSegmentSizes = array<i32: 1, 0, 1, 0, 1, 1, 0, 1, 0, 0>, scale = 5.0e-01 : f64}>
+  %0 = "mla.expanded_attention"(%q, %q, %q, %b, %p) <{operandSegmentSizes = array<i32: 1, 0, 1, 0, 1, 1, 0, 1, 0, 0, 0>, scale = 5.0e-01 : f64}>
       : (tensor<?x16x128xbf16>, tensor<?x16x128xbf16>, tensor<?x16x128xbf16>, !mla.batch, tensor<?x16x128xf32>) -> tensor<?x16x128xbf16>
   return
 }

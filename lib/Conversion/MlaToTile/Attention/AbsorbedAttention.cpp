@@ -119,7 +119,7 @@ tile::AttendOp AbsorbedKernel::emitAttend(KernelBuilder &b, ValueRange args, con
                                 /*list=*/Value(),
                                 /*values=*/Value(),
                                 /*value_table=*/Value(), scales, work.first, work.last, work.seqLen,
-                                limits, /*behind=*/Value(), /*diagonal=*/Value(),
+                                limits, /*behind=*/Value(), /*diagonal=*/Value(), /*marks=*/Value(),
                                 /*start=*/ValueRange(), tileKeys, getUnit(), op.getScale(),
                                 /*lag=*/APFloat(0.0), /*exact=*/false, /*softcap=*/APFloat(0.0));
 }

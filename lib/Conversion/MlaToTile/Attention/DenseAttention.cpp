@@ -74,6 +74,7 @@ private:
   void writeTile(KernelBuilder &b, ValueRange args, RowRange queries, RowRange keys, Value row);
   Value view(KernelBuilder &b, ValueRange args, const Operand &operand, RowRange rows);
   Value lseView(KernelBuilder &b, ValueRange args, const Operand &operand, RowRange queries);
+  Value marksView(KernelBuilder &b, ValueRange args, RowRange queries, Value row);
   SmallVector<Value> loadStart(KernelBuilder &b, ValueRange args, RowRange queries, Value row);
   bool isInPlace();
 
@@ -83,6 +84,7 @@ private:
   SmallVector<Value> planArgs;
   Operand qNope, kNope, value, output;
   std::optional<Operand> qPe, kPe, lse, partial, partialLse;
+  std::optional<unsigned> marksArg; // marks, then the words of a row
   int64_t tileRows, tileKeys;
 };
 
@@ -123,6 +125,11 @@ ExpandedKernel::ExpandedKernel(StepLowering &step, mla::ExpandedAttentionOp op,
   }
   if (results.lse)
     lse = addOperand(*results.lse, results.isLseTokenMajor);
+  if (op.getMarks()) {
+    TensorRef marks = step.lookup(op.getMarks());
+    marksArg = planArgs.size();
+    planArgs.append({marks.buffer, step.value(marks.sizes[1])});
+  }
   if (op.getPartial()) {
     partial = addOperand(op.getPartial());
     partial->tileWidth = value.tileWidth;
@@ -204,6 +211,17 @@ Value ExpandedKernel::lseView(KernelBuilder &b, ValueRange args, const Operand &
                 {b.extent(tokenStride)});
 }
 
+/// Those of a tile's rows; null without any.
+Value ExpandedKernel::marksView(KernelBuilder &b, ValueRange args, RowRange queries, Value row) {
+  if (!marksArg)
+    return {};
+  Value words = args[*marksArg + 1];
+  Value offset = b.mul(b.add(queries.begin, row), words);
+  return b.view(args[*marksArg], b.extent(offset),
+                {b.extent(b.sub(queries.count, row)), b.extent(words)},
+                {b.extent(words), b.fixed(1)});
+}
+
 SmallVector<Value> ExpandedKernel::loadStart(KernelBuilder &b, ValueRange args, RowRange queries,
                                              Value row) {
   if (!partial)
@@ -244,7 +262,8 @@ void ExpandedKernel::writeTile(KernelBuilder &b, ValueRange args, RowRange queri
   auto attend = tile::AttendOp::create(
       b, rowType, rowType, output, queryTiles, keyViews, /*table=*/Value(), /*list=*/Value(),
       values, /*value_table=*/Value(), /*scales=*/Value(), zero, end, keys.count, /*seen=*/Value(),
-      /*behind=*/Value(), op.isCausal() ? row : Value(), start, tileKeys, /*unit=*/1, op.getScale(),
+      /*behind=*/Value(), op.isCausal() ? row : Value(), marksView(b, args, queries, row), start,
+      tileKeys, /*unit=*/1, op.getScale(),
       /*lag=*/APFloat(0.0), /*exact=*/false, /*softcap=*/APFloat(0.0));
   RowRange results = queries;
   if (op.getNumSplits()) // rows of splits follow each other
@@ -292,6 +311,8 @@ void ExpandedKernel::launch() {
   std::array<Value, 3> grid = {step.ceilDiv(step.dim(op.getBatch(), "max_query_len"), tileRows),
                                step.constant(qNope.ref.size(1)), requests};
   std::string name = op.isCausal() ? "expanded_attention_causal" : "expanded_attention_chunk";
+  if (marksArg)
+    name = "expanded_attention_marked";
   if (partial)
     name += "_onto";
   step.launch(name, grid, planArgs, [&](KernelBuilder &b, ValueRange args) { write(b, args); });

@@ -197,12 +197,12 @@ tile::AttendOp GroupedKernel::emitAttend(KernelBuilder &b, ValueRange args, cons
   limits = limitsInPiece(b, limits, work);
   Type row = RankedTensorType::get({tileRows}, b.getF32Type());
   auto result = RankedTensorType::get({tileRows, getOutputWidth()}, b.getF32Type());
-  return tile::AttendOp::create(b, row, row, result, queries, keyView, work.tables[keys.table],
-                                /*list=*/Value(), valueView, work.tables[values.table],
-                                keys.getScales(args), work.first, work.last, work.seqLen, limits,
-                                starts, /*diagonal=*/Value(), startWithSink(b, args, work),
-                                tileKeys, getUnit(), op.getScale(), /*lag=*/APFloat(0.0),
-                                /*exact=*/false, op.getSoftcap());
+  return tile::AttendOp::create(
+      b, row, row, result, queries, keyView, work.tables[keys.table],
+      /*list=*/Value(), valueView, work.tables[values.table], keys.getScales(args), work.first,
+      work.last, work.seqLen, limits, starts, /*diagonal=*/Value(), /*marks=*/Value(),
+      startWithSink(b, args, work), tileKeys, getUnit(), op.getScale(), /*lag=*/APFloat(0.0),
+      /*exact=*/false, op.getSoftcap());
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::GroupedAttentionOp op) {

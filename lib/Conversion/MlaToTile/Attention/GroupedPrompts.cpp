@@ -300,13 +300,13 @@ tile::AttendOp PromptKernel::emitAttend(KernelBuilder &b, ValueRange args, const
   auto result = RankedTensorType::get({tileRows, step.shapes.accumulatorWidth(values.columns)},
                                       b.getF32Type());
   Value keyView = viewKeys(b, args, keys, work), valueView = viewKeys(b, args, values, work);
-  return tile::AttendOp::create(b, row, row, result, queries, keyView,
-                                findTable(b, args, keys, work),
-                                /*list=*/Value(), valueView, findTable(b, args, values, work),
-                                /*scales=*/Value(), firstKey(b, work), end, work.keys.count,
-                                /*seen=*/Value(), starts, own, startWithSink(b, args, work),
-                                tileKeys, /*unit=*/1, op.getScale(), /*lag=*/APFloat(0.0),
-                                /*exact=*/false, op.getSoftcap(), run);
+  return tile::AttendOp::create(
+      b, row, row, result, queries, keyView, findTable(b, args, keys, work),
+      /*list=*/Value(), valueView, findTable(b, args, values, work),
+      /*scales=*/Value(), firstKey(b, work), end, work.keys.count,
+      /*seen=*/Value(), starts, own, /*marks=*/Value(), startWithSink(b, args, work), tileKeys,
+      /*unit=*/1, op.getScale(), /*lag=*/APFloat(0.0),
+      /*exact=*/false, op.getSoftcap(), run);
 }
 
 /// The rows to those of tokens from `firstToken` on.

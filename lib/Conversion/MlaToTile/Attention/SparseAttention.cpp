@@ -322,8 +322,8 @@ tile::AttendOp SparseKernel::emitAttend(KernelBuilder &b, ValueRange args, const
   return tile::AttendOp::create(
       b, row, row, result, queries, source.keys, /*table=*/Value(), list, /*values=*/Value(),
       /*value_table=*/Value(), source.scales, entries.first, entries.last, entries.last,
-      /*seen=*/Value(), /*behind=*/Value(), /*diagonal=*/Value(), start, tileKeys, /*unit=*/1,
-      op.getScale(), /*lag=*/APFloat(0.0), /*exact=*/maxLogits.has_value(),
+      /*seen=*/Value(), /*behind=*/Value(), /*diagonal=*/Value(), /*marks=*/Value(), start,
+      tileKeys, /*unit=*/1, op.getScale(), /*lag=*/APFloat(0.0), /*exact=*/maxLogits.has_value(),
       /*softcap=*/APFloat(0.0));
 }
 

@@ -119,6 +119,9 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::ConvertIndicesOp op);
 // TopK.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::TopKOp op);
 
+// MarkSelected.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::MarkSelectedOp op);
+
 // Indexer/LayerNorm.cpp, Quantize.cpp, Rows/QuantizeRows.cpp, RoundMxfp4.cpp, Hadamard.cpp,
 // IndexWeights.cpp, IndexRows.cpp, IndexScores.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::LayerNormOp op);

@@ -398,7 +398,7 @@ Value StepLowering::dynamicRows(Value tensor) {
             mla::SparseAttentionOp, mla::LayerNormOp, mla::HadamardOp, mla::QuantizeOp,
             mla::RoundMxfp4Op, mla::CodedRowsOp, mla::IndexWeightsOp, mla::IndexQueryOp,
             mla::NormRopeOp, mla::IndexScoresOp, mla::MergeSplitsOp, mla::MergeOp,
-            mla::ConvertLseOp, tensor::ExtractSliceOp, tensor::ExpandShapeOp,
+            mla::MarkSelectedOp, mla::ConvertLseOp, tensor::ExtractSliceOp, tensor::ExpandShapeOp,
             tensor::CollapseShapeOp>([&](auto op) { return dynamicRows(op->getOperand(0)); })
       .Case<mla::SumPartsOp>([&](auto op) { return dynamicRows(op.getYielded(result)); })
       .Case<scf::IfOp>([&](auto op) { return dynamicRows(op.thenYield().getOperand(index)); })
@@ -440,6 +440,9 @@ SmallVector<OpFoldResult> StepLowering::sizesOf(Value tensor) {
     sizes[0] = getAsOpFoldResult(scalar(splits));
   if (isBoundScores(tensor) && type.isDynamicDim(1))
     sizes[1] = dim("max_seq_len");
+  if (auto marks = tensor.getDefiningOp<mla::MarkSelectedOp>())
+    sizes[1] =
+        OpFoldResult(ceilDiv(dim(marks.getBatch(), "max_seq_len"), tile::AttendOp::kWordKeys));
   if (auto scores = tensor.getDefiningOp<mla::IndexScoresOp>()) {
     sizes[1] = OpFoldResult(scoreColumns(scores));
     if (scores.getRows())

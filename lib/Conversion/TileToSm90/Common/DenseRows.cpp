@@ -45,17 +45,16 @@ std::string DenseRows::matchOffset(Value offset) {
   for (auto [value, factor] : terms) {
     if (factor == rowStride) {
       firstRows.push_back(value);
-    } else if (!head && factor > 0 && rowStride % factor == 0) {
+    } else if (!head && factor > 0 && factor < rowStride) {
       head = value;
       headStride = factor;
     } else {
       return "a view whose start is not a row and a head";
     }
   }
-  int64_t columns = head ? headStride : rowStride;
-  if (column < 0 || column + width > columns)
+  if (column < 0 || column + width > rowStride)
     return "a view of columns " + std::to_string(column) + " to " + std::to_string(column + width) +
-           " of " + std::to_string(columns);
+           " of " + std::to_string(rowStride);
   return "";
 }
 
@@ -121,7 +120,8 @@ Value DenseRows::createMap(OpBuilder &builder, LazyCloner &entry, int64_t rows) 
   SmallVector<OpFoldResult> sizes = {entry.get(allRows), number(width)};
   SmallVector<OpFoldResult> strides = {number(rowStride), number(1)};
   if (head) {
-    sizes.insert(sizes.begin(), number(rowStride / headStride));
+    // As many as end within a row, beside whatever else it has.
+    sizes.insert(sizes.begin(), number((rowStride - column - width) / headStride + 1));
     strides.insert(strides.begin(), number(headStride));
   }
   Value view = memref::ReinterpretCastOp::create(builder, memory.getLoc(), entry.get(buffer),

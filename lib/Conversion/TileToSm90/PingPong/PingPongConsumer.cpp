@@ -89,15 +89,37 @@ Value pingpong::Kernel::startProduct(State &state) {
 // Softmax
 //===----------------------------------------------------------------------===//
 
+/// Of a block's keys those that each row's marks name, as words: nothing without marks. Loaded
+/// ahead of the scores, so that memory answers under them.
+SmallVector<Value> pingpong::Kernel::loadMarks(State &state, Value position) {
+  SmallVector<Value> words;
+  if (!loop.marks)
+    return words;
+  auto load = loop.marks.getWords().front().getDefiningOp<tile::LoadOp>();
+  for (int64_t first = 0; first < options.keyBlock; first += tile::AttendOp::kWordKeys) {
+    LazyCloner::Scope scope(state.cloner);
+    Value key = arith::AddIOp::create(b, position, constantIndex(first));
+    state.cloner.map(loop.keys.getInductionVar(), key);
+    words.push_back(sm90::LoadOp::create(b, convertRoleType(load.getType()),
+                                         state.cloner.get(load.getView()),
+                                         state.cloner.get(load.getOffsets()), /*paired=*/false));
+  }
+  return words;
+}
+
 /// The softmax of `state.scores` up to the numerators, which stay in the scores'
 /// registers: `state.scores` are the numerators then. `position`, where given, is the
-/// loop's position at the block, whose mask matters then.
-void pingpong::Kernel::emitSoftmax(State &state, Value position) {
+/// loop's position at the block, whose mask matters then; marks always do.
+void pingpong::Kernel::emitSoftmax(State &state, Value position, ValueRange marks) {
   LazyCloner cloner(state.cloner, [this](Operation *, Type type) { return convertLoopType(type); });
   for (auto [argument, value] : llvm::zip_equal(loop.keys.getRegionIterArgs(), state.carried))
     if (value)
       cloner.map(argument, value);
   cloner.map(loop.getScores(), state.scores);
+  if (loop.marks)
+    cloner.map(
+        loop.marks.getResult(),
+        sm90::TestBitsOp::create(b, convertLoopType(loop.marks.getType()), marks).getResult());
   if (position)
     cloner.map(loop.keys.getInductionVar(), position);
   else
@@ -129,7 +151,8 @@ void pingpong::Kernel::releaseQueries(State &state, Value isNow) {
 }
 
 /// Scores and softmax of the next block, around the product of this one.
-void pingpong::Kernel::emitStep(State &state, Value position) {
+void pingpong::Kernel::emitStep(State &state, Value position, bool isMasked) {
+  SmallVector<Value> marks = loadMarks(state, position);
   constexpr int32_t warps = kConsumers * sm90::kWarpgroupWarps;
   sm90::AwaitOp::create(b, keys, state.keys, 0);
   sm90::NamedBarrierOp::create(b, kFirstTurn + state.consumer, warps, /*arrive=*/false);
@@ -138,7 +161,7 @@ void pingpong::Kernel::emitStep(State &state, Value position) {
   Value output = startProduct(state);
   sm90::NamedBarrierOp::create(b, kFirstTurn + 1 - state.consumer, warps, /*arrive=*/true);
   finishScores(state, scores, /*pending=*/1);
-  emitSoftmax(state, position);
+  emitSoftmax(state, isMasked ? position : Value(), marks);
   output = sm90::WgmmaWaitOp::create(b, output.getType(), /*pending=*/0, output).getResult(0);
   sm90::ReleaseOp::create(b, values, state.values, /*remote=*/false);
   state.values = next(state.values, values);
@@ -242,9 +265,9 @@ void pingpong::Kernel::emitSteps(State &state, Value last, Value from, Value to,
   auto steps = createLoop(from, to, state.pack(), [&](Value step, ValueRange all) {
     state.unpack(all);
     Value position;
-    if (isMasked)
+    if (isMasked || loop.marks)
       position = positionOf(state.first, arith::SubIOp::create(b, last, step));
-    emitStep(state, position);
+    emitStep(state, position, isMasked);
     return state.pack();
   });
   state.unpack(steps.getResults());
@@ -288,11 +311,12 @@ void pingpong::Kernel::emitConsumerItem(State &state) {
   state.first = firstOf(cloner);
   cloner.map(loop.programs.getInductionVar(), constantIndex(state.consumer));
   loadStarts(state);
+  Value last = arith::SubIOp::create(b, blocks, constant32(1));
+  SmallVector<Value> marks = loadMarks(state, positionOf(state.first, last));
   sm90::AwaitOp::create(b, queries[state.consumer], state.queries, 0);
   sm90::AwaitOp::create(b, keys, state.keys, 0);
   finishScores(state, startScores(state), /*pending=*/0);
   startState(state);
-  Value last = arith::SubIOp::create(b, blocks, constant32(1));
   // Of a single block, the next queries have to arrive under its softmax. In the loop over
   // steps a branch behind the last scores would cost more than it gains: it splits what the
   // assembler sees as one block.
@@ -300,7 +324,7 @@ void pingpong::Kernel::emitConsumerItem(State &state) {
     return arith::CmpIOp::create(b, predicate, last, constant32(0));
   };
   releaseQueries(state, isSingle(arith::CmpIPredicate::eq));
-  emitSoftmax(state, positionOf(state.first, last));
+  emitSoftmax(state, positionOf(state.first, last), marks);
   startOutput(state);
   state.weights = arith::TruncFOp::create(
       b, getFragmentType(options.keyBlock, loop.getElementType()), state.scores);

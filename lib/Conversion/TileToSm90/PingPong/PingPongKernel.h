@@ -104,9 +104,10 @@ private:
   Value startScores(State &state);
   void finishScores(State &state, Value scores, uint32_t pending);
   Value startProduct(State &state);
-  void emitSoftmax(State &state, Value position);
+  SmallVector<Value> loadMarks(State &state, Value position);
+  void emitSoftmax(State &state, Value position, ValueRange marks);
   void releaseQueries(State &state, Value isNow);
-  void emitStep(State &state, Value position);
+  void emitStep(State &state, Value position, bool isMasked);
   void clearTail(State &state, Value blocks);
   void finishItem(State &state);
 

@@ -50,10 +50,12 @@ private:
         llvm::any_of(problem.pageSizes, [&](int64_t page) { return keys > kFewBoxes * page; });
     return target.tuning.pingPongProducerRegisters + (areMany ? kOfMany : 0);
   }
-  /// Scores, weights and output of one thread.
+  /// Scores, weights, output and, where there are any, marks of one thread.
   int64_t countFragments(int64_t keys) const {
     constexpr int64_t perRegister = sm90::kWarpgroupThreads / sm90::kTileRows;
-    return keys / perRegister + keys / (2 * perRegister) + problem.valueWidth / perRegister;
+    constexpr int64_t rows = 2;
+    int64_t marks = problem.markedKeys ? rows * keys / problem.markedKeys : 0;
+    return keys / perRegister + keys / (2 * perRegister) + problem.valueWidth / perRegister + marks;
   }
 };
 } // namespace
@@ -70,13 +72,17 @@ bool Planner::chooseBlock() {
   int64_t stages = askedStages.value_or(kLeastStages);
   auto fits = [&](int64_t keys) {
     return countFragments(keys) <= countMost(keys) &&
-           countBytes(keys, stages) <= target.sharedBytes && problem.hasBoxes(keys);
+           countBytes(keys, stages) <= target.sharedBytes && problem.hasBoxes(keys) &&
+           problem.hasWholeMarks(keys);
   };
   int64_t keys = askedBlock.value_or(target.tuning.pingPongKeys);
   while (!askedBlock && keys > pingpong::kKeyBlockMultiple && !fits(keys))
     keys -= pingpong::kKeyBlockMultiple;
   cost.keys = keys;
   cost.parameters.set(pingpong::kKeyBlock, keys);
+  if (!problem.hasWholeMarks(keys))
+    return refuse("blocks of " + Twine(keys) + " keys are not whole words of marks, of " +
+                  Twine(problem.markedKeys) + " keys each");
   if (!problem.hasBoxes(keys))
     return refuse("blocks of " + Twine(keys) + " keys are not boxes of pages of " +
                   llvm::join(llvm::map_range(problem.pageSizes,

@@ -46,7 +46,7 @@ Operation *mlac::findWaitingOp(tile::KernelOp kernel) {
     return nullptr;
   auto accesses = [](Operation *op) {
     return isa<tile::LoadOp, tile::LoadRowsOp, tile::LoadPagedOp, tile::LoadElementsOp,
-               tile::StoreOp, tile::StoreSlotsOp, tile::TopKOp>(op)
+               tile::StoreOp, tile::StoreSlotsOp, tile::TopKOp, tile::SetBitsOp>(op)
                ? WalkResult::interrupt()
                : WalkResult::advance();
   };

@@ -105,6 +105,10 @@ LogicalResult ExpandedAttentionOp::verify() {
       return failure();
   if (getLse() && failed(check.matchLse("lse", getLse()))) // (C3)
     return failure();
+  if (getMarks() && failed(check.match("marks", getMarks(), {"T", "W"}))) // (C6)
+    return failure();
+  if (getMarks() && !isCausal()) // (C6)
+    return emitOpError("expected marks of new tokens' keys only, got marks with chunk");
   if (getNumSplits() && isCausal()) // (C5)
     return emitOpError("expected splits of a chunk's keys only, got splits without chunk");
   if (getNumSplits() && getLse() && getLseEncoding(getLse()).getLayout() != LseLayout::TokenMajor)

@@ -15,6 +15,26 @@
 using namespace mlir;
 using namespace mlir::mla;
 
+/// Whose rows are those of another batch.
+static LogicalResult verifySharesNothing(Operation *op, Value batch) {
+  if (SharePrefixOp::ofShared(batch) || SharePrefixOp::ofOwn(batch))
+    return op->emitOpError("expected a batch that shares no prefix: its rows are those of another");
+  return success();
+}
+
+LogicalResult MarkSelectedOp::verify() {
+  ShapeCheck check(*this);
+  if (failed(check.match("selected", getSelected(), {"T", "K"})) || // (C1)
+      failed(check.match("result", getResult(), {"T", "W"})))
+    return failure();
+  if (getTensorType(getSelected()).isDynamicDim(1)) // (C1)
+    return emitOpError("expected a static number of selected positions, got ")
+           << getSelected().getType();
+  if (!getTensorType(getResult()).isDynamicDim(1)) // (C1)
+    return emitOpError("expected a result [T, W] of dynamic W, got ") << getResult().getType();
+  return verifySharesNothing(*this, getBatch()); // (C2)
+}
+
 LogicalResult TopKOp::verify() {
   ShapeCheck check(*this);
   RankedTensorType result = getTensorType(getResult());
@@ -35,7 +55,5 @@ LogicalResult TopKOp::verify() {
     return failure();
   if (getLengths() && failed(check.match("lengths", getLengths(), {"T"}))) // (C3)
     return failure();
-  if (SharePrefixOp::ofShared(getBatch()) || SharePrefixOp::ofOwn(getBatch())) // (C4)
-    return emitOpError("expected a batch that shares no prefix: its rows are those of another");
-  return success();
+  return verifySharesNothing(*this, getBatch()); // (C4)
 }

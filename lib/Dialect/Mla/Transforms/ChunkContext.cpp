@@ -104,7 +104,7 @@ Partial Decomposition::emitAttention(OpBuilder &builder, const HeadRows &keys, V
   auto op = ExpandedAttentionOp::create(
       builder, loc, outputType, lseType, attention.getQNope(), attention.getQPe(), keys.keyNope,
       keys.keyRope, keys.value, attention.getBatch(), chunk, /*partial=*/Value(),
-      /*partial_lse=*/Value(), /*num_splits=*/Value(), attention.getScaleAttr());
+      /*partial_lse=*/Value(), /*num_splits=*/Value(), /*marks=*/Value(), attention.getScaleAttr());
   return {op.getOutput(), op.getLse()};
 }
 

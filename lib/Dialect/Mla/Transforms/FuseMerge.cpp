@@ -58,7 +58,7 @@ static void fuse(MergeOp merge, ExpandedAttentionOp attention, Value partial, Va
       builder, attention.getLoc(), merge.getOutput().getType(), lseType, attention.getQNope(),
       attention.getQPe(), attention.getKNope(), attention.getKPe(), attention.getV(),
       attention.getBatch(), attention.getChunk(), partial, partialLse, attention.getNumSplits(),
-      attention.getScaleAttr());
+      attention.getMarks(), attention.getScaleAttr());
   fused->setDiscardableAttrs(attention->getDiscardableAttrDictionary());
   merge->replaceAllUsesWith(fused->getResults());
   merge->erase();

@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KnownAt.h"
+#include "Versions.h"
 
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 
@@ -59,15 +60,10 @@ private:
 /// context, either: what a request of the dense layer has cached would be gathered in chunks, for
 /// which an engine of sparse layers need have no workspace.
 Value Selection::emitCondition(OpBuilder &b) {
-  auto isAtMost = [&](StringRef dim, int64_t limit) -> Value {
-    Value size = BatchDimOp::create(b, loc, b.getIndexType(), batch, dim);
-    Value most = arith::ConstantIndexOp::create(b, loc, limit);
-    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, size, most);
-  };
-  Value areFew = isAtMost("max_seq_len", select.getK());
+  Value areFew = emitIsAtMost(b, loc, batch, "max_seq_len", select.getK());
   if (batch.getType().getQueryLen() == 1)
     return areFew;
-  return arith::AndIOp::create(b, loc, areFew, isAtMost("total_context_len", 0));
+  return arith::AndIOp::create(b, loc, areFew, emitIsAtMost(b, loc, batch, "total_context_len", 0));
 }
 
 /// The operations that are there for the selection alone, in order. Projections are not among
@@ -109,46 +105,12 @@ void Selection::version(Value selectsAll) {
     maker->moveBefore(yield);
 }
 
-/// `attention` to selected keys, or what `emitDense` makes of all.
-static void versionAttention(Operation *attention, Value selectsAll,
-                             llvm::function_ref<Value(OpBuilder &)> emitDense) {
-  OpBuilder b(attention);
-  Location loc = attention->getLoc();
-  Value output = attention->getResult(0);
-  auto branch = scf::IfOp::create(b, loc, output.getType(), selectsAll, /*withElseRegion=*/true);
-  output.replaceAllUsesWith(branch.getResult(0));
-  b.setInsertionPointToStart(branch.thenBlock());
-  scf::YieldOp::create(b, loc, emitDense(b));
-  b.setInsertionPointToStart(branch.elseBlock());
-  auto yield = scf::YieldOp::create(b, loc, output);
-  attention->moveBefore(yield);
-}
-
 static void version(Operation *attention, Selection selection,
                     llvm::function_ref<Value(OpBuilder &)> emitDense) {
   OpBuilder b(selection.getSelect());
   Value selectsAll = selection.emitCondition(b);
   versionAttention(attention, selectsAll, emitDense);
   selection.version(selectsAll);
-}
-
-/// Attention of prompts over their own rows.
-static Value emitExpanded(OpBuilder &b, AttentionOp attention) {
-  Location loc = attention.getLoc();
-  auto latent = cast<RankedTensorType>(attention.getLatent().getType());
-  auto project = [&](Value weight) -> Value {
-    ArrayRef<int64_t> shape = cast<RankedTensorType>(weight.getType()).getShape();
-    auto type =
-        RankedTensorType::get({latent.getDimSize(0), shape[0], shape[1]}, latent.getElementType());
-    return ProjectOp::create(b, loc, type, attention.getLatent(), weight, /*bias=*/Value());
-  };
-  Value keys = project(attention.getWUk()), values = project(attention.getWUv());
-  return ExpandedAttentionOp::create(
-             b, loc, attention.getOutput().getType(), /*lse=*/Type(), attention.getQNope(),
-             attention.getQPe(), keys, attention.getKPe(), values, attention.getBatch(),
-             /*chunk=*/Value(), /*partial=*/Value(),
-             /*partial_lse=*/Value(), /*num_splits=*/Value(), attention.getScaleAttr())
-      .getOutput();
 }
 
 static Value emitAbsorbed(OpBuilder &b, SparseAttentionOp attention, TypedValue<BatchType> batch) {
@@ -174,7 +136,7 @@ static void versionPrompts(AttentionOp attention) {
       batch.getType().getQueryLen() == 1)
     return;
   version(attention, {select, select, batch},
-          [&](OpBuilder &b) { return emitExpanded(b, attention); });
+          [&](OpBuilder &b) { return emitOwnRows(b, attention, /*marks=*/Value()); });
 }
 
 static void versionDecodes(SparseAttentionOp attention, int64_t mostLatent) {

@@ -535,6 +535,20 @@ LogicalResult BroadcastOp::verify() {
   return success();
 }
 
+LogicalResult TestBitsOp::verify() {
+  auto result = cast<RankedTensorType>(getResult().getType());
+  constexpr int64_t bits = 32;
+  auto count = static_cast<int64_t>(getWords().size());
+  if (!result.getElementType().isInteger(1) || getColumnSplit(result) != 1 ||
+      result.getDimSize(1) != bits * count) // (C1)
+    return emitOpError("expected a fragment of i1 with column_split 1 and ")
+           << bits << " columns for each of " << count << " words, got " << result;
+  for (Value word : getWords())
+    if (!cast<RankedTensorType>(word.getType()).getElementType().isInteger(bits)) // (C1)
+      return emitOpError("expected rows of i32, got ") << word.getType();
+  return success();
+}
+
 LogicalResult TakeColumnsOp::verify() {
   auto source = cast<RankedTensorType>(getSource().getType());
   auto result = cast<RankedTensorType>(getResult().getType());

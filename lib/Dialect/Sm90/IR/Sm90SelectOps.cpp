@@ -60,6 +60,20 @@ LogicalResult SelectCountUpOp::verify() {
   return verifyRows(*this, "out", getOut(), Builder(*this).getI32Type(), true); // (C1)
 }
 
+LogicalResult SetBitsOp::verify() {
+  Type word = Builder(*this).getI32Type();
+  if (failed(verifyRows(*this, "list", getList(), word, true)) || // (C1)
+      failed(verifyRows(*this, "out", getOut(), word, false)))
+    return failure();
+  auto work = cast<SmemType>(getWork().getType());
+  constexpr int64_t multiple = 4;
+  if (work.getElementType() != word || work.getLayout() != SmemLayout::Linear ||
+      work.getRows() != 1 || work.getColumns() % multiple != 0) // (C2)
+    return emitOpError("expected work [1, W] of i32, linear, W a multiple of ")
+           << multiple << ", got " << work;
+  return success();
+}
+
 LogicalResult SelectKeepOp::verify() {
   if (failed(
           verifyRows(*this, "values", getValues(), Builder(*this).getF32Type(), false)) || // (C1)

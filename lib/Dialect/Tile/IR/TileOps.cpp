@@ -407,9 +407,29 @@ static LogicalResult verifyRows(AttendOp op) {
          << op->getResultTypes() << ", got " << op.getStart().getTypes();
 }
 
+static LogicalResult verifyMarks(AttendOp op) {
+  if (!op.getMarks())
+    return success();
+  auto type = cast<MemRefType>(op.getMarks().getType());
+  int64_t offset;
+  SmallVector<int64_t> strides;
+  bool areWords = type.getRank() == 2 && type.getElementType().isInteger(32) &&
+                  succeeded(type.getStridesAndOffset(strides, offset)) && strides.back() == 1;
+  if (!areWords) // (C8)
+    return op.emitOpError("expected marks [rows, words] of i32 with a word stride of 1, got ")
+           << type;
+  if (op.isPaged() || op.isListed()) // (C8)
+    return op.emitOpError("expected marks beside keys that are rows of views, got a ")
+           << (op.isPaged() ? "table" : "list");
+  if (auto block = static_cast<int64_t>(op.getBlock()); block % AttendOp::kWordKeys != 0) // (C8)
+    return op.emitOpError("expected blocks of whole words of ")
+           << AttendOp::kWordKeys << " keys, got " << block;
+  return success();
+}
+
 LogicalResult AttendOp::verify() {
   if (failed(verifyQueries(*this)) || failed(verifyKeys(*this)) || failed(verifyValues(*this)) ||
-      failed(verifyStorage(*this)) || failed(verifyRows(*this)))
+      failed(verifyStorage(*this)) || failed(verifyRows(*this)) || failed(verifyMarks(*this)))
     return failure();
   int64_t block = getBlock(), unit = getUnit(); // (C7)
   if (block <= 0 || (unit != 1 && unit != block))

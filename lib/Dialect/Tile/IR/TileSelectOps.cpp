@@ -25,6 +25,33 @@ static bool isRows(MemRefType view, int64_t rank, Type element) {
          succeeded(view.getStridesAndOffset(strides, offset)) && strides.back() == 1;
 }
 
+LogicalResult SetBitsOp::verify() {
+  Type word = Builder(getContext()).getI32Type();
+  auto list = cast<MemRefType>(getList().getType()), out = cast<MemRefType>(getOut().getType());
+  if (!isRows(list, 2, word) || list.isDynamicDim(1)) // (C1)
+    return emitOpError(
+               "expected a list [rows, K] of i32 with a static K and a column stride of 1, got ")
+           << list;
+  if (!isRows(out, 2, word)) // (C1)
+    return emitOpError("expected out [rows, words] of i32 with a column stride of 1, got ") << out;
+  return success();
+}
+
+LogicalResult TestBitsOp::verify() {
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (result.getRank() != 2 || !result.getElementType().isInteger(1)) // (C1)
+    return emitOpError("expected a result [M, N] of i1, got ") << result;
+  auto expected = RankedTensorType::get({result.getDimSize(0)}, IntegerType::get(getContext(), 32));
+  for (Value word : getWords())
+    if (word.getType() != expected) // (C1)
+      return emitOpError("expected words of type ") << expected << ", got " << word.getType();
+  auto count = static_cast<int64_t>(getWords().size());
+  if (result.getDimSize(1) != AttendOp::kWordKeys * count) // (C1)
+    return emitOpError("expected ")
+           << AttendOp::kWordKeys << " columns for each of " << count << " words, got " << result;
+  return success();
+}
+
 LogicalResult TopKOp::verify() {
   Builder builder(getContext());
   auto values = cast<MemRefType>(getValues().getType()), out = cast<MemRefType>(getOut().getType());

@@ -83,6 +83,8 @@ private:
   Value viewList(ArrayRef<OpFoldResult> sizes, ArrayRef<OpFoldResult> strides);
   Value isListed(Value key);
   Value isSeen(Value key);
+  Value loadMarks(Value key);
+  Value isMarked(Value key);
   Value cap(Value scores);
   SmallVector<Value> advance(ValueRange state, Value scores, Value isSeen, Value values);
   Value moveReference(Value carried, Value candidate);
@@ -294,6 +296,27 @@ Value Expander::isSeen(Value key) {
   return arith::AndIOp::create(b, isThere, isColumn(arith::CmpIPredicate::sge, start));
 }
 
+/// The word of each row that has `key`. One behind a row's last is of keys that are not there:
+/// which it reads does not matter.
+Value Expander::loadMarks(Value key) {
+  memref::ReinterpretCastOp view = findView(op.getMarks());
+  SmallVector<OpFoldResult> sizes = view.getMixedSizes(), strides = view.getMixedStrides();
+  Value last = b.sub(b.value(sizes.back()), b.index(1));
+  Value word = b.minimum(b.createOrFold<arith::DivUIOp>(key, b.index(AttendOp::kWordKeys)), last);
+  Value offset = b.add(b.value(view.getMixedOffsets().front()), word);
+  Value words = b.view(view.getSource(), b.extent(offset), {sizes.front()}, {strides.front()});
+  return b.load(words, b.index(0), rows);
+}
+
+Value Expander::isMarked(Value key) {
+  SmallVector<Value> words;
+  for (int64_t first = 0; first < block; first += AttendOp::kWordKeys)
+    words.push_back(loadMarks(b.add(key, first)));
+  auto type = RankedTensorType::get({rows, block}, b.getI1Type());
+  loop.marks = TestBitsOp::create(b, type, words);
+  return loop.marks;
+}
+
 SmallVector<Value> Expander::makeStart() {
   if (OperandRange start = sources.front().getStart(); !start.empty())
     return start;
@@ -328,6 +351,8 @@ SmallVector<Value> Expander::advance(ValueRange state, Value scores, Value isSee
   loop.scores = scores;
   scores = b.select(isSeen, cap(scores), b.like(scores, -kInfinity));
   loop.mask = scores.getDefiningOp<arith::SelectOp>();
+  if (op.getMarks())
+    scores = b.select(isMarked(now.key), scores, b.like(scores, -kInfinity));
   Value blockMax = loop.blockMax = b.reduceMax(scores);
   loop.lag = op.getLag().convertToDouble();
   Value reference = moveReference(state[kReference], b.mulf(blockMax, b.like(blockMax, factor)));

@@ -102,6 +102,9 @@ def Mla_ExpandedAttentionOp : Mla_Op<"expanded_attention", [AttrSizedOperandSegm
     (C4) partial is f32; partial_lse has an encoding as in C3.
     (C5) with num_splits: chunk is there; lse, if there, is token_major.
 
+    With `marks` (`mla.mark_selected`), [T, W] i32, query j sees of the keys i <= j those whose bits are set; one
+    that sees none gets output 0, lse −inf. (C6) marks have rank 2; then there is no chunk.
+
     Example:
     ```mlir
     %o, %lse = mla.expanded_attention query(%q_nope, %q_pe : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>)
@@ -118,7 +121,7 @@ def Mla_ExpandedAttentionOp : Mla_Op<"expanded_attention", [AttrSizedOperandSegm
                        Optional<Mla_Tensor>:$k_pe, Mla_Tensor:$v, Mla_BatchType:$batch,
                        Optional<Index>:$chunk, Optional<Mla_Tensor>:$partial,
                        Optional<Mla_LseTensor>:$partial_lse, Optional<Index>:$num_splits,
-                       F64Attr:$scale);
+                       Optional<Mla_IndexTensor>:$marks, F64Attr:$scale);
   let results = (outs Mla_Tensor:$output, Optional<Mla_LseTensor>:$lse);
   let hasCanonicalizer = 1;
   let assemblyFormat = [{
@@ -126,7 +129,8 @@ def Mla_ExpandedAttentionOp : Mla_Op<"expanded_attention", [AttrSizedOperandSegm
     `keys` `(` $k_nope (`,` $k_pe^)? `:` type($k_nope) (`,` type($k_pe)^)? `)`
     `values` `(` $v `:` type($v) `)` `over` $batch `:` type($batch) (`chunk` $chunk^)?
     (`onto` `(` $partial^ `,` $partial_lse `:` type($partial) `,` type($partial_lse) `)`)?
-    (`splits` $num_splits^)? `scale` $scale attr-dict `->` type($output) (`,` type($lse)^)?
+    (`splits` $num_splits^)? (`marks` `(` $marks^ `:` type($marks) `)`)?
+    `scale` $scale attr-dict `->` type($output) (`,` type($lse)^)?
   }];
   let extraClassDeclaration = [{
     /// Causal over new tokens, or unmasked over a chunk of context.

@@ -60,4 +60,27 @@ def Mla_TopKOp : Mla_Op<"top_k", [AttrSizedOperandSegments]> {
   }];
 }
 
+def Mla_MarkSelectedOp : Mla_Op<"mark_selected"> {
+  let summary = "selected positions as bits";
+  let description = [{
+    Bit s mod 32 of result[t, s / 32] is set where s is one of selected[t, :], as `mla.attention` with
+    `selected` sees key s of token t's request. There are words for all keys of the step's longest request.
+
+    selected [T, K] i32, result [T, W] i32, both sizes of it dynamic: W = ceil(max_seq_len / 32).
+    (C1) selected has rank 2 and K columns, static; the result has rank 2. (C2) `batch` shares no prefix.
+
+    Example:
+    ```mlir
+    %marks = mla.mark_selected %selected over %batch : tensor<?x2048xi32>, <query_len = ?> -> tensor<?x?xi32>
+    ```
+
+    Source: sparse.md section 1.
+  }];
+  let arguments = (ins Mla_IndexTensor:$selected, Mla_BatchType:$batch);
+  let results = (outs Mla_IndexTensor:$result);
+  let assemblyFormat = [{
+    $selected `over` $batch attr-dict `:` type($selected) `,` type($batch) `->` type($result)
+  }];
+}
+
 #endif // MLA_DIALECT_MLA_IR_MLASELECTOPS_TD

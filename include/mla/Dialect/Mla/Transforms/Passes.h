@@ -51,6 +51,17 @@ enum class SparseMode {
 /// Heads of a rank from which on Auto is separate: the reference's rule.
 inline constexpr int64_t kSeparateHeads = 32;
 
+/// Whether prompts see selected keys through a mask over all.
+enum class MaskMode {
+  Never,
+  /// Where that takes fewer FLOPs.
+  Auto,
+  /// Wherever no request has context.
+  Always,
+};
+/// Bytes of a step's masks at most.
+inline constexpr int64_t kMasksBudget = int64_t(256) << 20;
+
 /// Bytes of an indexer's scores at a time: so many keep a machine busy for long.
 inline constexpr int64_t kScoresBudget = int64_t(256) << 20;
 

@@ -113,6 +113,50 @@ def MlaSkipSelection : Pass<"mla-skip-selection", "::mlir::ModuleOp"> {
                            "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
 }
 
+def MlaMaskSelection : Pass<"mla-mask-selection", "::mlir::ModuleOp"> {
+  let summary = "attends to the selected keys of prompts through a mask over all";
+  let description = [{
+    Gathered attention multiplies the latents of K keys with all heads of a token, whose rows of keys nobody shares: (2 Lkv +
+    R) columns for each head and key, heads in whole tiles. A prompt's tokens see the same keys, up to their own, and in the
+    expanded form a head has P + R + V columns. While a prompt is not many times longer than K, it takes fewer FLOPs to
+    score all keys and leave out those that were not selected.
+
+    Before:
+    ```mlir
+    %out = mla.attention query(…) latent(…) … selected(%selected)
+    ```
+    After:
+    ```mlir
+    %out = scf.if %few {   // no request has context, and attended_pairs <= num_tokens · (keys that cost as much)
+      %marks = mla.mark_selected %selected over %batch
+      %keys = mla.project …, %values = mla.project …
+      mla.expanded_attention … marks(%marks)
+    } else {
+      mla.attention … selected(%selected)
+    }
+    ```
+    Steps of decodes and prompts (`mla.decode_threshold`) stay as they are, and so does what returns an LSE.
+
+    Preconditions: none; behind mla-skip-selection, before mla-choose-form. Guarantee: none.
+    Numerics: the same keys in the expanded form.
+  }];
+  let options = [
+    Option<"mode", "mode", "::mlir::mla::MaskMode", "::mlir::mla::MaskMode::Auto",
+           "when prompts see selected keys through a mask",
+           [{::llvm::cl::values(
+             clEnumValN(::mlir::mla::MaskMode::Never, "never", "selected keys are gathered"),
+             clEnumValN(::mlir::mla::MaskMode::Auto, "auto", "where that takes fewer FLOPs"),
+             clEnumValN(::mlir::mla::MaskMode::Always, "always", "wherever no request has context"))}]>,
+    Option<"headTile", "head-tile", "int64_t", "1",
+           "heads of a token that gathered keys are multiplied with together">,
+    Option<"cost", "cost", "double", "1.0",
+           "time of a FLOP of masked attention, that of one over gathered keys being 1">,
+    Option<"budget", "budget", "int64_t", "::mlir::mla::kMasksBudget",
+           "bytes of a step's masks at most">];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::mla::MlaDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
 def MlaChooseForm : Pass<"mla-choose-form", "::mlir::ModuleOp"> {
   let summary = "resolves form = auto of every mla.attention";
   let description = [{

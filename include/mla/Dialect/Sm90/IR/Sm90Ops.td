@@ -680,6 +680,21 @@ def Sm90_TakeColumnsOp : Sm90_Op<"take_columns", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Sm90_TestBitsOp : Sm90_Op<"test_bits", [Pure]> {
+  let summary = "which bits of words are set, as a fragment";
+  let description = [{
+    `result[i, j] = bit j mod 32 of words_n[i]`, n = j / 32. No data moves: a thread has the words of its
+    own rows.
+
+    (C1) words are rows of i32; the result is a fragment of i1 with column_split 1 and 32 columns for
+    each of them.
+  }];
+  let arguments = (ins Variadic<Sm90_Tile1D>:$words);
+  let results = (outs Sm90_Tile2D:$result);
+  let assemblyFormat = "$words attr-dict `:` type($words) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Sm90_IotaOp : Sm90_Op<"iota", [Pure]> {
   let summary = "position along one dimension of the whole tile";
   let description = [{

@@ -190,4 +190,21 @@ def Sm90_SelectWriteInOrderOp : Sm90_Op<"select_write_in_order"> {
   let hasVerifier = 1;
 }
 
+def Sm90_SetBitsOp : Sm90_Op<"set_bits"> {
+  let summary = "the numbers of a list as bits of a row";
+  let description = [{
+    As `tile.set_bits`, of as many words at a time as `work` has.
+
+    (C1) list and out are [rows, columns] i32, the list's columns static. (C2) work is [1, W] i32, linear,
+    W a multiple of 4.
+  }];
+  let arguments = (ins Arg<Sm90_View, "", [MemRead]>:$list, Index:$row,
+                       Arg<Sm90_View, "", [MemWrite]>:$out,
+                       Arg<Sm90_Smem, "", [MemRead, MemWrite]>:$work);
+  let assemblyFormat = [{
+    $list `[` $row `]` `to` $out `work` $work attr-dict `:` type($list) `,` type($out) `,` type($work)
+  }];
+  let hasVerifier = 1;
+}
+
 #endif // MLA_DIALECT_SM90_IR_SM90SELECTOPS_TD

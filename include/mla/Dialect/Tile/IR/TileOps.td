@@ -460,7 +460,8 @@ def Tile_AttendOp : Tile_Op<"attend", [
     s < limit; with `behind` s >= behind[i] as well (a window), with `diagonal`
     s <= diagonal + i / group: rows come in groups of so many that see alike, such as a query's
     heads. Windows of rows begin one key after another at most, the first row's at
-    most one block behind %first.
+    most one block behind %first. With `marks` row i sees of all these the keys whose bit is set: bit
+    s mod 32 of marks[i, s / 32]. Columns that are not there stand for keys that are not, either.
 
     **Start**: reference, sum and output to go on from; else no keys have been seen yet. So keys of
     two sources are two of these ops.
@@ -516,6 +517,8 @@ def Tile_AttendOp : Tile_Op<"attend", [
     (C5) `sees` is i32 with an element for each row, and there is no diagonal beside it; so is
          `behind`, which stands beside one of both. By a list, keys have no order, and there is none of them.
          `group` is positive, and 1 without a diagonal.
+    (C8) marks are [rows, words] i32 with a word stride of 1, beside keys that are rows of views; the
+         block is of whole words, and so is what is before %first.
     (C6) the start is nothing, or has the types of the results.
     (C7) `block` is positive, `unit` is 1 or `block`; `scale` is finite and positive,
          `lag` from 0 to 15: numerators of up to 2^15 are the largest that f16 holds; 0 if `exact`.
@@ -531,6 +534,7 @@ def Tile_AttendOp : Tile_Op<"attend", [
                        Index:$first, Index:$last, Index:$limit,
                        Optional<Tile_Tile>:$seen, Optional<Tile_Tile>:$behind,
                        Optional<Index>:$diagonal,
+                       Arg<Optional<Tile_View>, "", [MemRead]>:$marks,
                        Variadic<Tile_Tile>:$start,
                        I64Attr:$block, I64Attr:$unit, F64Attr:$scale,
                        DefaultValuedAttr<F64Attr, "0.0">:$lag, UnitAttr:$exact,
@@ -545,7 +549,7 @@ def Tile_AttendOp : Tile_Op<"attend", [
     (`scales` `(` $scales^ `:` type($scales) `)`)?
     `range` $first `to` $last `limit` $limit
     (`sees` `(` $seen^ `:` type($seen) `)`)? (`behind` `(` $behind^ `:` type($behind) `)`)?
-    (`diagonal` $diagonal^)?
+    (`diagonal` $diagonal^)? (`marks` `(` $marks^ `:` type($marks) `)`)?
     (`start` `(` $start^ `:` type($start) `)`)?
     attr-dict `->` type($output)
   }];
@@ -556,6 +560,8 @@ def Tile_AttendOp : Tile_Op<"attend", [
     static constexpr double kStartReference = -1e30;
     /// The most that the reference may lag behind, in log2 units.
     static constexpr int64_t kMaxLag = 15;
+    /// Keys of a word of marks.
+    static constexpr int64_t kWordKeys = 32;
 
     bool isPaged() { return static_cast<bool>(getTable()); }
     /// Whether a list says which rows of the views are keys.

@@ -65,4 +65,43 @@ def Tile_TopKOp : Tile_Op<"top_k", [AttrSizedOperandSegments]> {
   }];
 }
 
+def Tile_SetBitsOp : Tile_Op<"set_bits"> {
+  let summary = "the numbers of a list as bits of a row";
+  let description = [{
+    Bit p mod 32 of `out[row, p / 32]` becomes 1 where p is in `list[row]`, and 0 elsewhere in the row.
+    Numbers that are negative, or not below 32 times the columns of `out`, set none; those that come
+    twice are there once.
+
+    Example: which of 4096 keys are among 2048 that were selected.
+    ```mlir
+    tile.set_bits %list[%row] to %out
+        : memref<?x2048xi32, strided<[2048, 1]>>, memref<?x128xi32, strided<[128, 1]>>
+    ```
+
+    (C1) both have rank 2, i32 and a column stride of 1; the list's columns are static.
+  }];
+  let arguments = (ins Arg<Tile_View, "", [MemRead]>:$list, Index:$row,
+                       Arg<Tile_View, "", [MemWrite]>:$out);
+  let assemblyFormat = "$list `[` $row `]` `to` $out attr-dict `:` type($list) `,` type($out)";
+  let hasVerifier = 1;
+}
+
+def Tile_TestBitsOp : Tile_Op<"test_bits", [Pure]> {
+  let summary = "which bits of words are set, as a tile";
+  let description = [{
+    `result[i, j] = bit j mod 32 of words_n[i]`, n = j / 32.
+
+    Example: two words of each row.
+    ```mlir
+    %seen = tile.test_bits %low, %high : tensor<64xi32>, tensor<64xi32> -> tensor<64x64xi1>
+    ```
+
+    (C1) words are [M] i32, all alike; the result is [M, 32 times their number] i1.
+  }];
+  let arguments = (ins Variadic<Tile_Tile>:$words);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = "$words attr-dict `:` type($words) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 #endif // MLA_DIALECT_TILE_IR_TILESELECTOPS_TD

@@ -14,6 +14,7 @@
 //       k_t = transform(load(source, 64 · block))      summands[t].load, keys
 //       scores = sum over t of q_t · k_tᵀ              summands[t].query, dot
 //       scores = select(seen, scores, -inf)            mask, entries
+//       scores = select(marked, scores, -inf)          marks
 //       reference moves if max(scores) · factor        blockMax, scoresLog2
 //         exceeds it by more than lag                  lag
 //       weights = narrow(2^(scores - reference))       weights, numerators
@@ -76,6 +77,9 @@ struct SoftmaxLoop {
   /// The list's entries of the block, repeated for each row, which the mask asks; null where there
   /// is no list.
   LoadOp entries;
+  /// Which keys of the block each row's marks name, which the masked scores ask; null without
+  /// marks.
+  TestBitsOp marks;
   Value listedRows;         // what entries that name rows are below, i32
   unsigned outputIndex = 0; // of the key loop's carried values
   RunningSum sum;

@@ -1,0 +1,29 @@
+//===- Versions.h - attention in one form or another, decided in the step ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_LIB_DIALECT_MLA_TRANSFORMS_VERSIONS_H
+#define MLA_LIB_DIALECT_MLA_TRANSFORMS_VERSIONS_H
+
+#include "mla/Dialect/Mla/IR/MlaDialect.h"
+
+namespace mlir::mla {
+
+/// Whether a size of the batch is at most `limit`.
+Value emitIsAtMost(OpBuilder &b, Location loc, Value batch, StringRef dim, int64_t limit);
+
+/// What `emitOther` makes where `condition` is true, else `attention`, which has one result.
+void versionAttention(Operation *attention, Value condition,
+                      llvm::function_ref<Value(OpBuilder &)> emitOther);
+
+/// Attention of prompts without context over their own rows, of which with `marks` each token sees
+/// what they say.
+Value emitOwnRows(OpBuilder &b, AttentionOp attention, Value marks);
+
+} // namespace mlir::mla
+
+#endif // MLA_LIB_DIALECT_MLA_TRANSFORMS_VERSIONS_H
