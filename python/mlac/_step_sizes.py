@@ -43,6 +43,7 @@ DIMS = (
     "max_decode_query_len",
     "max_decode_seq_len",
     "max_prefill_query_len",
+    "prefill_context_len",
     "num_common_tokens",
     "num_shared_tokens",
     "num_shared_chunks",

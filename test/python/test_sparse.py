@@ -22,6 +22,7 @@ STEPS = (("prefill", (5, 17, 90, 64)), ("step", (1, 40, 1, 1)), ("decode", (1, 1
 SHARES = {"index_topk_freq": 4}  # so that the selection is an output
 CASES = {
     "plain": (layers.config(**SHARES), "bf16", "auto", []),
+    "gathered": (layers.config(**SHARES), "bf16", "auto", ["--mask-selection=never"]),
     # Wide enough that a GPU makes latents, index keys and weights of heads by one product.
     "joined": (layers.config(hidden_size=512, q_lora_rank=64, **SHARES), "bf16", "auto", []),
     "fp8_ds_mla": (layers.config(**SHARES), "bf16", "fp8_ds_mla", []),
@@ -37,6 +38,9 @@ CASES = {
     "f32_slices": (layers.config(**SHARES), "f32", None, ["--scores-budget=1"]),
     "glm_f32": (layers.config(heads=3, model_type="glm_moe_dsa", **SHARES), "f32", None,
                 ["--page-size=16"]),
+    "f32_gathered": (layers.config(**SHARES), "f32", None, ["--mask-selection=never"]),
+    "f32_masked": (layers.config(heads=3, topk=20, **SHARES), "f32", None,
+                   ["--mask-selection=always"]),
 }
 
 
@@ -84,10 +88,26 @@ class ServedTest(unittest.TestCase):
 
 
 class SparseTest(ServedTest):
-    names = ("plain", "fp8_ds_mla", "fp8_tensor", "glm")
+    names = ("plain", "gathered", "fp8_ds_mla", "fp8_tensor", "glm")
 
     def test_rows_of_the_cache_type_B08_B10_B40(self):
         self.serve("plain")
+
+    def test_prompts_of_gathered_keys_B06(self):
+        self.serve("gathered")
+
+    def test_prompts_through_masks_of_several_blocks_B06(self):
+        for name in ("plain", "glm"):
+            with self.subTest(name):
+                self.serve(name, (("prefill", (190, 33)), ("prefill", (5, 20))))
+
+    def test_decodes_beside_prompts_through_masks_B06(self):
+        """And behind one, where it is a prompt with context."""
+        for name in ("plain", "glm"):
+            with self.subTest(name):
+                self.serve(name, (("prefill", (30, 0, 0)), ("step", (1, 70, 100)),
+                                  ("step", (1, 1, 1))))
+                self.serve(name, (("prefill", (0, 30)), ("step", (60, 1)), ("decode", (1, 1))))
 
     def test_rows_of_656_bytes_B11(self):
         self.serve("fp8_ds_mla")
@@ -102,7 +122,7 @@ class SparseTest(ServedTest):
 class SinglePrecisionTest(ServedTest):
     """On a CPU: GPUs compute in 16 bits."""
 
-    names = ("f32", "f32_slices", "glm_f32")
+    names = ("f32", "f32_slices", "f32_gathered", "f32_masked", "glm_f32")
 
     def test_golden_layer_on_its_stored_selection_B44(self):
         config, weights, tensors = layers.read_golden(GOLDEN)
@@ -125,7 +145,7 @@ class SinglePrecisionTest(ServedTest):
                             layers.ALLOWED_F32)
 
     def test_layers_in_single_precision_B30_B38(self):
-        for name in ("f32", "f32_slices", "glm_f32"):
+        for name in ("f32", "f32_slices", "f32_gathered", "f32_masked", "glm_f32"):
             with self.subTest(name):
                 self.serve(name)
 

@@ -255,6 +255,7 @@ MLA_API mla_status mla_plan_function(mla_plan *plan, const char **name);
      max_decode_query_len: new tokens of the longest decode
      max_decode_seq_len: keys of the longest decode
      max_prefill_query_len: new tokens of the longest prefill
+     prefill_context_len: cached tokens of all prefills
    of every step:
      is_padded: 1 if the step has the sizes of a shape, whatever its batch
    of functions that may attend apart to a shared prefix (`tile.shared_prefix`):

@@ -69,7 +69,8 @@ static void setPaddedDims(const mla_step_shape &shape, int64_t decodeThreshold, 
       {Dim::NumPrefillRows, prefills > 0 ? shape.num_tokens : 0},
       {Dim::MaxDecodeQueryLen, std::min(decodeThreshold, shape.num_decode_tokens)},
       {Dim::MaxDecodeSeqLen, shape.max_seq_len},
-      {Dim::MaxPrefillQueryLen, shape.max_query_len}};
+      {Dim::MaxPrefillQueryLen, shape.max_query_len},
+      {Dim::PrefillContextLen, prefills * shape.max_seq_len}};
   for (auto [dim, value] : sizes)
     at(dims, dim) = value;
 }

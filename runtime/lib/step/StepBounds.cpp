@@ -62,6 +62,7 @@ DimValues mlac::runtime::largestDims(const StepLimits &limits, int64_t numReques
     at(dims, Dim::NumPrefillRows) = tokens;
     at(dims, Dim::MaxDecodeQueryLen) = at(dims, Dim::MaxPrefillQueryLen) = longestQuery;
     at(dims, Dim::MaxDecodeSeqLen) = at(dims, Dim::MaxSeqLen);
+    at(dims, Dim::PrefillContextLen) = at(dims, Dim::TotalContextLen);
   }
   ChunkSchedule chunks;
   // With a workspace below a page per request, steps of so many requests with

@@ -36,8 +36,10 @@ Status mlac::runtime::measureParts(StepState &state, const StepDemand &demand) {
     state.raise(Dim::MaxDecodeQueryLen, place.queryLen());
     state.raise(Dim::MaxDecodeSeqLen, place.seqLen());
   }
-  for (const StepPlace &place : state.prefillPlaces())
+  for (const StepPlace &place : state.prefillPlaces()) {
     state.raise(Dim::MaxPrefillQueryLen, place.queryLen());
+    state.dim(Dim::PrefillContextLen) += place.contextLen();
+  }
   return Status();
 }
 

@@ -85,6 +85,7 @@ TEST_F(StepPartsTest, B23_PartsHaveTheirOwnSizesAndTables) {
   EXPECT_EQ(dim(Dim::MaxDecodeQueryLen), 1);
   EXPECT_EQ(dim(Dim::MaxDecodeSeqLen), 41);
   EXPECT_EQ(dim(Dim::MaxPrefillQueryLen), 9);
+  EXPECT_EQ(dim(Dim::PrefillContextLen), 6 + 7);
   EXPECT_EQ(array(Metadata::QueryStartLoc), (std::vector<int32_t>{0, 1, 2, 11, 16, 17}));
   EXPECT_EQ(array(Metadata::PrefillQueryStartLoc), (std::vector<int32_t>{2, 11, 16, 17}));
   std::vector<int32_t> all = array(Metadata::BlockTable);

@@ -442,7 +442,7 @@ SmallVector<OpFoldResult> StepLowering::sizesOf(Value tensor) {
     sizes[1] = dim("max_seq_len");
   if (auto marks = tensor.getDefiningOp<mla::MarkSelectedOp>())
     sizes[1] =
-        OpFoldResult(ceilDiv(dim(marks.getBatch(), "max_seq_len"), tile::AttendOp::kWordKeys));
+        OpFoldResult(ceilDiv(dim(marks.getBatch(), "max_query_len"), tile::AttendOp::kWordKeys));
   if (auto scores = tensor.getDefiningOp<mla::IndexScoresOp>()) {
     sizes[1] = OpFoldResult(scoreColumns(scores));
     if (scores.getRows())

@@ -6,6 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
+// Steps of decodes and prompts have prompts of their own, beside which decodes gather.
+//
 // FLOPs decide, since both forms run at the tensor cores' rate: those of masked attention grow with
 // all pairs of a token and a key before it, those of gathered attention with K keys of each token.
 // Up-projections of new tokens' keys and values take as many as the absorbed form's products for
@@ -41,16 +43,15 @@ struct MaskSelection : mla::impl::MlaMaskSelectionBase<MaskSelection> {
     if (mode == MaskMode::Never)
       return;
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
-      if (function->hasAttr(kDecodeThresholdAttr))
-        continue;
       SmallVector<AttentionOp> prompts;
       function.walk([&](AttentionOp attention) {
         if (attention.getSelected() && !attention.getLse() &&
-            attention.getBatch().getType().getQueryLen() != 1)
+            isWhole(attention.getBatch(), function))
           prompts.push_back(attention);
       });
+      auto threshold = function->getAttrOfType<IntegerAttr>(kDecodeThresholdAttr);
       for (AttentionOp attention : prompts)
-        version(attention);
+        version(attention, threshold ? threshold.getInt() : 0);
     }
   }
 
@@ -79,44 +80,58 @@ struct MaskSelection : mla::impl::MlaMaskSelectionBase<MaskSelection> {
     return static_cast<int64_t>(selected.getDimSize(1) * gathered / masked);
   }
 
-  Value emitCondition(OpBuilder &b, AttentionOp attention) {
+  /// Of the prompts' batch. Without context the longest prompt's tokens see half as many keys on
+  /// average as it has; those of shorter ones see fewer.
+  Value emitCondition(OpBuilder &b, AttentionOp attention, Value batch, bool isPart) {
     Location loc = attention.getLoc();
-    Value batch = attention.getBatch();
+    auto constant = [&](int64_t value) -> Value {
+      return arith::ConstantIndexOp::create(b, loc, value);
+    };
     auto size = [&](StringRef dim) -> Value {
       return BatchDimOp::create(b, loc, b.getIndexType(), batch, dim);
     };
-    auto isAtMost = [&](Value pairs, Value most) -> Value {
-      return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, pairs, most);
+    auto isAtMost = [&](Value left, Value right) -> Value {
+      return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, left, right);
     };
     auto both = [&](Value left, Value right) -> Value {
       return arith::AndIOp::create(b, loc, left, right);
     };
-    auto times = [&](Value left, Value right) -> Value {
-      return arith::MulIOp::create(b, loc, left, right);
-    };
-    auto constant = [&](int64_t value) -> Value {
-      return arith::ConstantIndexOp::create(b, loc, value);
-    };
     constexpr int64_t bits = 8;
-    Value tokens = size("num_tokens");
-    Value isNew = emitIsAtMost(b, loc, batch, "total_context_len", 0);
-    Value fits = isAtMost(times(tokens, size("max_seq_len")), constant(bits * budget));
-    Value condition = both(isNew, fits);
+    Value longest = size("max_query_len");
+    Value condition = isAtMost(size("total_context_len"), constant(0));
+    if (isPart) // or there is nothing to do apart
+      condition = both(condition, isAtMost(constant(1), longest));
+    Value all = arith::MulIOp::create(b, loc, size("num_tokens"), longest);
+    condition = both(condition, isAtMost(all, constant(bits * budget)));
     if (mode == MaskMode::Always)
       return condition;
-    Value most = times(tokens, constant(countKeys(attention)));
-    return both(condition, isAtMost(size("attended_pairs"), most));
+    return both(condition, isAtMost(longest, constant(2 * countKeys(attention))));
   }
 
-  void version(AttentionOp attention) {
+  static Value emitMasked(OpBuilder &b, AttentionOp attention) {
+    constexpr int64_t open = ShapedType::kDynamic;
+    auto type = RankedTensorType::get({open, open}, b.getI32Type());
+    Value marks = MarkSelectedOp::create(b, attention.getLoc(), type, attention.getSelected(),
+                                         attention.getBatch());
+    return emitOwnRows(b, attention, marks);
+  }
+
+  /// Of a step with a threshold, 0 without one, the decodes gather in any case.
+  void version(AttentionOp attention, int64_t threshold) {
     OpBuilder b(attention);
-    Value condition = emitCondition(b, attention);
-    versionAttention(attention, condition, [&](OpBuilder &b) {
-      constexpr int64_t open = ShapedType::kDynamic;
-      auto type = RankedTensorType::get({open, open}, b.getI32Type());
-      Value marks = MarkSelectedOp::create(b, attention.getLoc(), type, attention.getSelected(),
-                                           attention.getBatch());
-      return emitOwnRows(b, attention, marks);
+    Location loc = attention.getLoc();
+    Value batch = attention.getBatch();
+    Value prefills = threshold ? emitPrefills(b, attention) : batch;
+    Value condition = emitCondition(b, attention, prefills, threshold != 0);
+    versionAttention(attention, condition, [&](OpBuilder &b) -> Value {
+      if (!threshold)
+        return emitMasked(b, attention);
+      AttentionOp prefilling = emitPart(b, attention, prefills, Form::Expanded);
+      Value prefilled = emitMasked(b, prefilling);
+      prefilling.erase();
+      Value decodes = emitDecodes(b, attention, threshold);
+      Value decoded = emitPart(b, attention, decodes, Form::Absorbed).getOutput();
+      return JoinPartsOp::create(b, loc, decoded, prefilled);
     });
   }
 };

@@ -19,6 +19,7 @@
 
 #include "CacheFormats.h"
 #include "LayerShape.h"
+#include "Versions.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -31,49 +32,15 @@ namespace mlir::mla {
 using namespace mlir;
 using namespace mlir::mla;
 
-/// `type` with rows of tokens, which is how parts are joined.
-static RankedTensorType withTokenMajor(RankedTensorType type) {
-  auto encoding = cast<LseAttr>(type.getEncoding());
-  SmallVector<int64_t> shape(type.getShape());
-  if (encoding.getLayout() == LseLayout::HeadMajor)
-    std::swap(shape[0], shape[1]);
-  auto tokenMajor = LseAttr::get(type.getContext(), encoding.getBase(), LseLayout::TokenMajor,
-                                 encoding.getEmpty());
-  return RankedTensorType::get(shape, type.getElementType(), tokenMajor);
-}
-
-/// A copy of `attention` over a part of its batch, in the form that suits it.
-static AttentionOp emitPart(OpBuilder &builder, AttentionOp attention, Value part, Form form) {
-  auto copy = cast<AttentionOp>(builder.clone(*attention));
-  copy.getBatchMutable().assign(part);
-  copy.setForm(form);
-  OpBuilder before(copy);
-  for (OpOperand &operand : copy->getOpOperands()) {
-    auto type = dyn_cast<RankedTensorType>(operand.get().getType());
-    if (type && type.isDynamicDim(0)) // rows of tokens, not weights
-      operand.set(PartRowsOp::create(before, copy.getLoc(), operand.get(), part));
-  }
-  if (copy.getLse())
-    copy.getLse().setType(withTokenMajor(cast<RankedTensorType>(copy.getLse().getType())));
-  return copy;
-}
-
 static void splitAttention(AttentionOp attention, int64_t threshold, bool isGathered) {
   OpBuilder builder(attention);
   Location loc = attention.getLoc();
-  BatchType batch = attention.getBatch().getType();
-  auto partType = [&](int64_t queryLen) {
-    return BatchType::get(builder.getContext(), queryLen, batch.getContextLen());
-  };
-  Value prefills = BatchPartOp::create(builder, loc, partType(ShapedType::kDynamic),
-                                       attention.getBatch(), BatchPart::Prefills);
+  Value prefills = emitPrefills(builder, attention);
   AttentionOp prefilling =
       emitPart(builder, attention, prefills, isGathered ? Form::Absorbed : Form::Expanded);
   prefilling.setGathered(isGathered);
 
-  Value decodes =
-      BatchPartOp::create(builder, loc, partType(threshold == 1 ? 1 : ShapedType::kDynamic),
-                          attention.getBatch(), BatchPart::Decodes);
+  Value decodes = emitDecodes(builder, attention, threshold);
   AttentionOp decoding = emitPart(builder, attention, decodes, Form::Absorbed);
   for (auto [result, decoded, prefilled] :
        llvm::zip(attention->getResults(), decoding->getResults(), prefilling->getResults())) {
@@ -146,13 +113,6 @@ struct SplitBatch : mla::impl::MlaSplitBatchBase<SplitBatch> {
       if (isWhole(attention.getBatch(), function) && isGathered(attention))
         attention.setGathered(true);
     });
-  }
-
-  /// Whether the batch is the function's own and of any lengths.
-  static bool isWhole(TypedValue<BatchType> batch, func::FuncOp function) {
-    auto argument = dyn_cast<BlockArgument>(batch);
-    return argument && argument.getOwner() == &function.front() &&
-           !batch.getType().hasStaticQueryLen();
   }
 
   void split(func::FuncOp function, int64_t threshold) {

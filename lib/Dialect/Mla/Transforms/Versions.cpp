@@ -34,6 +34,55 @@ void mla::versionAttention(Operation *attention, Value condition,
   attention->moveBefore(yield);
 }
 
+static BatchType makePartType(AttentionOp attention, int64_t queryLen) {
+  return BatchType::get(attention.getContext(), queryLen,
+                        attention.getBatch().getType().getContextLen());
+}
+
+Value mla::emitPrefills(OpBuilder &builder, AttentionOp attention) {
+  return BatchPartOp::create(builder, attention.getLoc(),
+                             makePartType(attention, ShapedType::kDynamic), attention.getBatch(),
+                             BatchPart::Prefills);
+}
+
+Value mla::emitDecodes(OpBuilder &builder, AttentionOp attention, int64_t threshold) {
+  return BatchPartOp::create(builder, attention.getLoc(),
+                             makePartType(attention, threshold == 1 ? 1 : ShapedType::kDynamic),
+                             attention.getBatch(), BatchPart::Decodes);
+}
+
+bool mla::isWhole(TypedValue<BatchType> batch, func::FuncOp function) {
+  auto argument = dyn_cast<BlockArgument>(batch);
+  return argument && argument.getOwner() == &function.front() &&
+         !batch.getType().hasStaticQueryLen();
+}
+
+/// `type` with rows of tokens, which is how parts are joined.
+static RankedTensorType withTokenMajor(RankedTensorType type) {
+  auto encoding = cast<LseAttr>(type.getEncoding());
+  SmallVector<int64_t> shape(type.getShape());
+  if (encoding.getLayout() == LseLayout::HeadMajor)
+    std::swap(shape[0], shape[1]);
+  auto tokenMajor = LseAttr::get(type.getContext(), encoding.getBase(), LseLayout::TokenMajor,
+                                 encoding.getEmpty());
+  return RankedTensorType::get(shape, type.getElementType(), tokenMajor);
+}
+
+AttentionOp mla::emitPart(OpBuilder &builder, AttentionOp attention, Value part, Form form) {
+  auto copy = cast<AttentionOp>(builder.clone(*attention));
+  copy.getBatchMutable().assign(part);
+  copy.setForm(form);
+  OpBuilder before(copy);
+  for (OpOperand &operand : copy->getOpOperands()) {
+    auto type = dyn_cast<RankedTensorType>(operand.get().getType());
+    if (type && type.isDynamicDim(0)) // rows of tokens, not weights
+      operand.set(PartRowsOp::create(before, copy.getLoc(), operand.get(), part));
+  }
+  if (copy.getLse())
+    copy.getLse().setType(withTokenMajor(cast<RankedTensorType>(copy.getLse().getType())));
+  return copy;
+}
+
 Value mla::emitOwnRows(OpBuilder &b, AttentionOp attention, Value marks) {
   Location loc = attention.getLoc();
   auto latent = cast<RankedTensorType>(attention.getLatent().getType());

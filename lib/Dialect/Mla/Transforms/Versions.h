@@ -11,6 +11,8 @@
 
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
 namespace mlir::mla {
 
 /// Whether a size of the batch is at most `limit`.
@@ -19,6 +21,16 @@ Value emitIsAtMost(OpBuilder &b, Location loc, Value batch, StringRef dim, int64
 /// What `emitOther` makes where `condition` is true, else `attention`, which has one result.
 void versionAttention(Operation *attention, Value condition,
                       llvm::function_ref<Value(OpBuilder &)> emitOther);
+
+/// The parts of a batch that a function with a decode threshold splits (mla.batch_part).
+Value emitPrefills(OpBuilder &builder, AttentionOp attention);
+Value emitDecodes(OpBuilder &builder, AttentionOp attention, int64_t threshold);
+
+/// A copy of `attention` over a part of its batch, in the form that suits it.
+AttentionOp emitPart(OpBuilder &builder, AttentionOp attention, Value part, Form form);
+
+/// Whether the batch is the function's own and of any lengths.
+bool isWhole(TypedValue<BatchType> batch, func::FuncOp function);
 
 /// Attention of prompts without context over their own rows, of which with `marks` each token sees
 /// what they say.

@@ -21,21 +21,19 @@
 !o = tensor<?x4x24xbf16>
 
 // Of 24 selected keys each head takes 72 columns, of each seen one 48: 24 * 72 / 48 = 36 keys on
-// average. In tiles of 64 heads at twice the time 24 * 64 * 72 / (4 * 48 * 2) = 288. Bits of 256 MiB, or
-// of 1000 bytes.
+// average, 72 of the longest prompt. In tiles of 64 heads at twice the time 2 * 24 * 64 * 72 / (4 * 48 * 2)
+// = 576. Bits of 256 MiB, or of 1000 bytes.
 // CHECK-LABEL: func @prefill
 // CHECK-SAME: %[[S:[a-z0-9]+]]: tensor<?x24xi32>
 // CHECK-DAG: %[[BITS:.*]] = arith.constant 2147483648 : index
-// CHECK-DAG: %[[KEYS:.*]] = arith.constant 36 : index
+// CHECK-DAG: %[[KEYS:.*]] = arith.constant 72 : index
 // CHECK-DAG: %[[TOKENS:.*]] = mla.batch_dim %{{.*}} "num_tokens"
 // CHECK-DAG: %[[CACHED:.*]] = mla.batch_dim %{{.*}} "total_context_len"
-// CHECK-DAG: %[[LONGEST:.*]] = mla.batch_dim %{{.*}} "max_seq_len"
-// CHECK-DAG: %[[PAIRS:.*]] = mla.batch_dim %{{.*}} "attended_pairs"
-// CHECK-DAG: %[[NEW:.*]] = arith.cmpi sle, %[[CACHED]], %c0
+// CHECK-DAG: %[[LONGEST:.*]] = mla.batch_dim %{{.*}} "max_query_len"
+// CHECK-DAG: arith.cmpi sle, %[[CACHED]], %c0
 // CHECK-DAG: %[[ALL:.*]] = arith.muli %[[TOKENS]], %[[LONGEST]]
-// CHECK-DAG: %[[FITS:.*]] = arith.cmpi sle, %[[ALL]], %[[BITS]]
-// CHECK-DAG: %[[MOST:.*]] = arith.muli %[[TOKENS]], %[[KEYS]]
-// CHECK-DAG: %[[FEW:.*]] = arith.cmpi sle, %[[PAIRS]], %[[MOST]]
+// CHECK-DAG: arith.cmpi sle, %[[ALL]], %[[BITS]]
+// CHECK-DAG: arith.cmpi sle, %[[LONGEST]], %[[KEYS]]
 // CHECK: scf.if %{{.*}} -> (tensor<?x4x24xbf16>) {
 // CHECK-NEXT: %[[M:.*]] = mla.mark_selected %[[S]] over %{{.*}} : tensor<?x24xi32>, <query_len = ?> -> tensor<?x?xi32>
 // CHECK-NEXT: %[[K:.*]] = mla.project %[[C:.*]], %{{.*}} : tensor<?x32xbf16>, tensor<4x16x32xbf16>
@@ -43,10 +41,10 @@
 // CHECK-NEXT: mla.expanded_attention query(%{{.*}}) keys(%[[K]], %{{.*}}) values(%[[V]] {{.*}} marks(%[[M]] : tensor<?x?xi32>) scale 2.000000e-01
 // CHECK: } else {
 // CHECK-NEXT: mla.attention {{.*}} selected(%[[S]]
-// TILE-DAG: arith.constant 288 : index
+// TILE-DAG: arith.constant 576 : index
 // TILE-DAG: arith.constant 8000 : index
 // ALWAYS-LABEL: func @prefill
-// ALWAYS-NOT: attended_pairs
+// ALWAYS-NOT: arith.constant 72
 // ALWAYS: mla.mark_selected
 func.func @prefill(%selected: !rows, %qn: !qn, %qp: !qp, %c: !c, %kp: tensor<?x8xbf16>, %uk: tensor<4x16x32xbf16>, %uv: tensor<4x24x32xbf16>, %cache: !cache, %batch: !mla.batch) -> !o {
   %o = mla.attention query(%qn, %qp : !qn, !qp) latent(%c, %kp : !c, tensor<?x8xbf16>)
@@ -55,9 +53,26 @@ func.func @prefill(%selected: !rows, %qn: !qn, %qp: !qp, %c: !c, %kp: tensor<?x8
   return %o : !o
 }
 
-// Not steps of decodes and prompts, nor decodes, nor what sees all keys.
+// Of decodes and prompts the prompts, if there are any; decodes are a part of their own then.
 // CHECK-LABEL: func @step
-// CHECK-NOT: mla.mark_selected
+// CHECK-SAME: %[[S:[a-z0-9]+]]: tensor<?x24xi32>
+// CHECK: %[[P:.*]] = mla.batch_part %[[BATCH:.*]] prefills
+// CHECK-DAG: mla.batch_dim %[[P]] "total_context_len"
+// CHECK-DAG: %[[LONGEST:.*]] = mla.batch_dim %[[P]] "max_query_len"
+// CHECK-DAG: mla.batch_dim %[[P]] "num_tokens"
+// CHECK-DAG: arith.cmpi sle, %c1{{.*}}, %[[LONGEST]]
+// CHECK: scf.if
+// CHECK: %[[OF_P:.*]] = mla.part_rows %[[S]] of %[[P]]
+// CHECK: mla.mark_selected %[[OF_P]] over %[[P]]
+// CHECK: %[[PO:.*]] = mla.expanded_attention {{.*}} over %[[P]] {{.*}} marks(
+// CHECK: %[[D:.*]] = mla.batch_part %[[BATCH]] decodes : <query_len = ?> -> <query_len = 1>
+// CHECK: %[[OF_D:.*]] = mla.part_rows %[[S]] of %[[D]]
+// CHECK: %[[DO:.*]] = mla.attention {{.*}} over %{{.*}}, %[[D]] {{.*}} selected(%[[OF_D]] {{.*}}form = #mla.form<absorbed>
+// CHECK: mla.join_parts %[[DO]], %[[PO]]
+// CHECK: } else {
+// CHECK: mla.attention {{.*}} over %{{.*}}, %[[BATCH]] {{.*}} selected(%[[S]]
+
+// Not decodes, nor what sees all keys.
 // CHECK-LABEL: func @decode
 // CHECK-NOT: mla.mark_selected
 // CHECK-LABEL: func @dense

@@ -64,9 +64,10 @@ def Mla_MarkSelectedOp : Mla_Op<"mark_selected"> {
   let summary = "selected positions as bits";
   let description = [{
     Bit s mod 32 of result[t, s / 32] is set where s is one of selected[t, :], as `mla.attention` with
-    `selected` sees key s of token t's request. There are words for all keys of the step's longest request.
+    `selected` sees key s of token t's request. There are words for the new tokens of the batch's longest
+    request, which are all its keys where nothing is cached.
 
-    selected [T, K] i32, result [T, W] i32, both sizes of it dynamic: W = ceil(max_seq_len / 32).
+    selected [T, K] i32, result [T, W] i32, both sizes of it dynamic: W = ceil(max_query_len / 32).
     (C1) selected has rank 2 and K columns, static; the result has rank 2. (C2) `batch` shares no prefix.
 
     Example:

@@ -127,7 +127,7 @@ def MlaMaskSelection : Pass<"mla-mask-selection", "::mlir::ModuleOp"> {
     ```
     After:
     ```mlir
-    %out = scf.if %few {   // no request has context, and attended_pairs <= num_tokens · (keys that cost as much)
+    %out = scf.if %few {   // no request has context, and the longest has no more keys than cost as much
       %marks = mla.mark_selected %selected over %batch
       %keys = mla.project …, %values = mla.project …
       mla.expanded_attention … marks(%marks)
@@ -135,9 +135,10 @@ def MlaMaskSelection : Pass<"mla-mask-selection", "::mlir::ModuleOp"> {
       mla.attention … selected(%selected)
     }
     ```
-    Steps of decodes and prompts (`mla.decode_threshold`) stay as they are, and so does what returns an LSE.
+    In steps of decodes and prompts (`mla.decode_threshold`) the condition is of the prompts, and decodes are a part of
+    their own in the first branch (`mla.batch_part`, `mla.join_parts`). What returns an LSE stays as it is.
 
-    Preconditions: none; behind mla-skip-selection, before mla-choose-form. Guarantee: none.
+    Preconditions: none; behind mla-skip-selection, before mla-split-batch. Guarantee: none.
     Numerics: the same keys in the expanded form.
   }];
   let options = [
