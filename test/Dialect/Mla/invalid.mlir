@@ -722,6 +722,24 @@ func.func @expanded_c4_both(%q: tensor<?x16x128xbf16>, %b: !mla.batch, %p: tenso
 
 // -----
 
+func.func @expanded_c6_rank(%q: tensor<?x16x128xbf16>, %b: !mla.batch, %m: tensor<?xi32>) {
+  // expected-error @+1 {{expected marks to be [T, W], got 'tensor<?xi32>'}}
+  %0 = mla.expanded_attention query(%q : tensor<?x16x128xbf16>) keys(%q : tensor<?x16x128xbf16>) values(%q : tensor<?x16x128xbf16>)
+      over %b : !mla.batch marks(%m : tensor<?xi32>) scale 0.5 -> tensor<?x16x128xbf16>
+  return
+}
+
+// -----
+
+func.func @expanded_c6_chunk(%q: tensor<?x16x128xbf16>, %b: !mla.batch, %i: index, %m: tensor<?x?xi32>) {
+  // expected-error @+1 {{expected marks of new tokens' keys only, got marks with chunk}}
+  %0 = mla.expanded_attention query(%q : tensor<?x16x128xbf16>) keys(%q : tensor<?x16x128xbf16>) values(%q : tensor<?x16x128xbf16>)
+      over %b : !mla.batch chunk %i marks(%m : tensor<?x?xi32>) scale 0.5 -> tensor<?x16x128xbf16>
+  return
+}
+
+// -----
+
 func.func @absorbed_c1(%q: tensor<?x16x576xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
   // expected-error @+1 {{expected q_lat to be [T, N, Lkv] with Lkv = 512 (from cache), got 'tensor<?x16x576xbf16>'}}
   %0 = mla.absorbed_attention query(%q, %qp : tensor<?x16x576xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch
@@ -1783,6 +1801,56 @@ func.func @sum_parts_c3_one(%h: tensor<?x64xbf16>, %x: tensor<?x64xbf16>, %w: te
 func.func @yield_parent(%x: tensor<?x64xbf16>) {
   // expected-error @+1 {{expects parent op 'mla.sum_parts'}}
   mla.yield %x : tensor<?x64xbf16>
+}
+
+// -----
+
+func.func @mark_selected_c1_selected(%b: !mla.batch, %s: tensor<?xi32>) {
+  // expected-error @+1 {{expected selected to be [T, K], got 'tensor<?xi32>'}}
+  %0 = mla.mark_selected %s over %b : tensor<?xi32>, !mla.batch -> tensor<?x?xi32>
+  return
+}
+
+// -----
+
+func.func @mark_selected_c1_result(%b: !mla.batch, %s: tensor<?x8xi32>) {
+  // expected-error @+1 {{expected result to be [T, W], got 'tensor<?xi32>'}}
+  %0 = mla.mark_selected %s over %b : tensor<?x8xi32>, !mla.batch -> tensor<?xi32>
+  return
+}
+
+// -----
+
+func.func @mark_selected_c1_columns(%b: !mla.batch, %s: tensor<?x?xi32>) {
+  // expected-error @+1 {{expected a static number of selected positions, got 'tensor<?x?xi32>'}}
+  %0 = mla.mark_selected %s over %b : tensor<?x?xi32>, !mla.batch -> tensor<?x?xi32>
+  return
+}
+
+// -----
+
+func.func @mark_selected_c1_words(%b: !mla.batch, %s: tensor<?x8xi32>) {
+  // expected-error @+1 {{expected a result [T, W] of dynamic W, got 'tensor<?x4xi32>'}}
+  %0 = mla.mark_selected %s over %b : tensor<?x8xi32>, !mla.batch -> tensor<?x4xi32>
+  return
+}
+
+// -----
+
+func.func @mark_selected_c2_own(%b: !mla.batch<query_len = 1>, %s: tensor<?x8xi32>, %n: index) {
+  %shared, %own = mla.share_prefix %n of %b : !mla.batch<query_len = 1> -> !mla.batch, !mla.batch<query_len = 1>
+  // expected-error @+1 {{expected a batch that shares no prefix: its rows are those of another}}
+  %0 = mla.mark_selected %s over %own : tensor<?x8xi32>, !mla.batch<query_len = 1> -> tensor<?x?xi32>
+  return
+}
+
+// -----
+
+func.func @mark_selected_c2_shared(%b: !mla.batch<query_len = 1>, %s: tensor<?x8xi32>, %n: index) {
+  %shared, %own = mla.share_prefix %n of %b : !mla.batch<query_len = 1> -> !mla.batch, !mla.batch<query_len = 1>
+  // expected-error @+1 {{expected a batch that shares no prefix: its rows are those of another}}
+  %0 = mla.mark_selected %s over %shared : tensor<?x8xi32>, !mla.batch -> tensor<?x?xi32>
+  return
 }
 
 // -----

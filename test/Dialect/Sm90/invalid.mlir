@@ -683,6 +683,38 @@ func.func @take_columns_c3_behind(%x: tensor<64x128xf32, #sm90.fragment<column_s
 
 // -----
 
+func.func @test_bits_type(%w: tensor<64xi32, #sm90.rows>) {
+  // expected-error @+1 {{expected a fragment of i1 with column_split 1 and 32 columns for each of 1 words, got 'tensor<64x32xi8, #sm90.fragment<column_split = 1>>'}}
+  %0 = sm90.test_bits %w : tensor<64xi32, #sm90.rows> -> tensor<64x32xi8, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @test_bits_split(%w: tensor<64xi32, #sm90.rows>) {
+  // expected-error @+1 {{expected a fragment of i1 with column_split 1 and 32 columns for each of 1 words, got 'tensor<64x32xi1, #sm90.fragment<column_split = 2>>'}}
+  %0 = sm90.test_bits %w : tensor<64xi32, #sm90.rows> -> tensor<64x32xi1, #sm90.fragment<column_split = 2>>
+  return
+}
+
+// -----
+
+func.func @test_bits_columns(%w: tensor<64xi32, #sm90.rows>) {
+  // expected-error @+1 {{expected a fragment of i1 with column_split 1 and 32 columns for each of 1 words, got 'tensor<64x64xi1, #sm90.fragment<column_split = 1>>'}}
+  %0 = sm90.test_bits %w : tensor<64xi32, #sm90.rows> -> tensor<64x64xi1, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @test_bits_words(%w: tensor<64xf32, #sm90.rows>) {
+  // expected-error @+1 {{expected rows of i32, got 'tensor<64xf32, #sm90.rows>'}}
+  %0 = sm90.test_bits %w : tensor<64xf32, #sm90.rows> -> tensor<64x32xi1, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
 func.func @iota_element() {
   // expected-error @+1 {{expected an i32 tile with a dimension 0}}
   %0 = sm90.iota 0 : tensor<64xf32, #sm90.rows>

@@ -65,6 +65,9 @@ sm90.kernel @roles(%x: memref<?xbf16>, %n: index, %out: memref<?xf32>) attribute
     %r = sm90.reduce sum %p : tensor<64x4xf32, #sm90.partial> -> tensor<64xf32, #sm90.rows>
     // CHECK: sm90.sum_groups %{{.*}} of 8 : tensor<64xf32, #sm90.rows>
     %g = sm90.sum_groups %r of 8 : tensor<64xf32, #sm90.rows>
+    // CHECK: sm90.test_bits %[[W:.*]], %[[W]] : tensor<64xi32, #sm90.rows>, tensor<64xi32, #sm90.rows> -> tensor<64x64xi1, #sm90.fragment<column_split = 1>>
+    %w = sm90.iota 0 : tensor<64xi32, #sm90.rows>
+    %bits = sm90.test_bits %w, %w : tensor<64xi32, #sm90.rows>, tensor<64xi32, #sm90.rows> -> tensor<64x64xi1, #frag>
     %cond = arith.cmpf one, %r, %r : tensor<64xf32, #sm90.rows>
     %any = sm90.warp_any %cond : tensor<64xi1, #sm90.rows>
     %2 = scf.if %any -> (tensor<64x64xf32, #frag>) {

@@ -1202,6 +1202,156 @@ func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows) {
 
 // -----
 
+func.func @set_bits_c1_list_k(%n: index, %l: memref<?x?xi32>, %o: memref<?x?xi32>) {
+  // expected-error @below {{expected a list [rows, K] of i32 with a static K and a column stride of 1, got 'memref<?x?xi32>'}}
+  tile.set_bits %l[%n] to %o : memref<?x?xi32>, memref<?x?xi32>
+  return
+}
+
+// -----
+
+func.func @set_bits_c1_list_type(%n: index, %l: memref<?x8xi64>, %o: memref<?x?xi32>) {
+  // expected-error @below {{expected a list [rows, K] of i32 with a static K and a column stride of 1, got 'memref<?x8xi64>'}}
+  tile.set_bits %l[%n] to %o : memref<?x8xi64>, memref<?x?xi32>
+  return
+}
+
+// -----
+
+func.func @set_bits_c1_list_rank(%n: index, %l: memref<8xi32>, %o: memref<?x?xi32>) {
+  // expected-error @below {{expected a list [rows, K] of i32 with a static K and a column stride of 1, got 'memref<8xi32>'}}
+  tile.set_bits %l[%n] to %o : memref<8xi32>, memref<?x?xi32>
+  return
+}
+
+// -----
+
+func.func @set_bits_c1_list_stride(%n: index, %l: memref<?x8xi32, strided<[16, 2]>>, %o: memref<?x?xi32>) {
+  // expected-error @below {{expected a list [rows, K] of i32 with a static K and a column stride of 1, got 'memref<?x8xi32, strided<[16, 2]>>'}}
+  tile.set_bits %l[%n] to %o : memref<?x8xi32, strided<[16, 2]>>, memref<?x?xi32>
+  return
+}
+
+// -----
+
+func.func @set_bits_c1_out_type(%n: index, %l: memref<?x8xi32>, %o: memref<?x?xf32>) {
+  // expected-error @below {{expected out [rows, words] of i32 with a column stride of 1, got 'memref<?x?xf32>'}}
+  tile.set_bits %l[%n] to %o : memref<?x8xi32>, memref<?x?xf32>
+  return
+}
+
+// -----
+
+func.func @set_bits_c1_out_rank(%n: index, %l: memref<?x8xi32>, %o: memref<?xi32>) {
+  // expected-error @below {{expected out [rows, words] of i32 with a column stride of 1, got 'memref<?xi32>'}}
+  tile.set_bits %l[%n] to %o : memref<?x8xi32>, memref<?xi32>
+  return
+}
+
+// -----
+
+func.func @set_bits_c1_out_stride(%n: index, %l: memref<?x8xi32>, %o: memref<?x?xi32, strided<[?, 2]>>) {
+  // expected-error @below {{expected out [rows, words] of i32 with a column stride of 1, got 'memref<?x?xi32, strided<[?, 2]>>'}}
+  tile.set_bits %l[%n] to %o : memref<?x8xi32>, memref<?x?xi32, strided<[?, 2]>>
+  return
+}
+
+// -----
+
+func.func @test_bits_c1_type(%w0: tensor<64xi32>) {
+  // expected-error @below {{expected a result [M, N] of i1, got 'tensor<64x32xi8>'}}
+  %0 = tile.test_bits %w0 : tensor<64xi32> -> tensor<64x32xi8>
+  return
+}
+
+// -----
+
+func.func @test_bits_c1_rank(%w0: tensor<64xi32>) {
+  // expected-error @below {{expected a result [M, N] of i1, got 'tensor<64xi1>'}}
+  %0 = tile.test_bits %w0 : tensor<64xi32> -> tensor<64xi1>
+  return
+}
+
+// -----
+
+func.func @test_bits_c1_word(%w0: tensor<64xi64>) {
+  // expected-error @below {{expected words of type 'tensor<64xi32>', got 'tensor<64xi64>'}}
+  %0 = tile.test_bits %w0 : tensor<64xi64> -> tensor<64x32xi1>
+  return
+}
+
+// -----
+
+func.func @test_bits_c1_rows(%w0: tensor<64xi32>, %w1: tensor<32xi32>) {
+  // expected-error @below {{expected words of type 'tensor<64xi32>', got 'tensor<32xi32>'}}
+  %0 = tile.test_bits %w0, %w1 : tensor<64xi32>, tensor<32xi32> -> tensor<64x64xi1>
+  return
+}
+
+// -----
+
+func.func @test_bits_c1_columns(%w0: tensor<64xi32>, %w1: tensor<64xi32>) {
+  // expected-error @below {{expected 32 columns for each of 2 words, got 'tensor<64x96xi1>'}}
+  %0 = tile.test_bits %w0, %w1 : tensor<64xi32>, tensor<64xi32> -> tensor<64x96xi1>
+  return
+}
+
+// -----
+
+func.func @attend_c8_type(%n: index, %q: tensor<64x64xbf16>, %k: memref<?x64xbf16>, %w: memref<?x?xi64>) {
+  // expected-error @below {{expected marks [rows, words] of i32 with a word stride of 1, got 'memref<?x?xi64>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : memref<?x64xbf16>)
+      range %n to %n limit %n marks(%w : memref<?x?xi64>) {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+func.func @attend_c8_rank(%n: index, %q: tensor<64x64xbf16>, %k: memref<?x64xbf16>, %w: memref<?xi32>) {
+  // expected-error @below {{expected marks [rows, words] of i32 with a word stride of 1, got 'memref<?xi32>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : memref<?x64xbf16>)
+      range %n to %n limit %n marks(%w : memref<?xi32>) {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+func.func @attend_c8_stride(%n: index, %q: tensor<64x64xbf16>, %k: memref<?x64xbf16>, %w: memref<?x?xi32, strided<[?, 2]>>) {
+  // expected-error @below {{expected marks [rows, words] of i32 with a word stride of 1, got 'memref<?x?xi32, strided<[?, 2]>>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : memref<?x64xbf16>)
+      range %n to %n limit %n marks(%w : memref<?x?xi32, strided<[?, 2]>>) {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+func.func @attend_c8_table(%n: index, %q: tensor<64x64xbf16>, %k: memref<?x16x64xbf16>, %w: memref<?x?xi32>, %t: memref<?xi32>) {
+  // expected-error @below {{expected marks beside keys that are rows of views, got a table}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : memref<?x16x64xbf16>) pages(%t : memref<?xi32>)
+      range %n to %n limit %n marks(%w : memref<?x?xi32>) {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+func.func @attend_c8_list(%n: index, %q: tensor<64x64xbf16>, %k: memref<?x64xbf16>, %w: memref<?x?xi32>, %t: memref<?xi32>) {
+  // expected-error @below {{expected marks beside keys that are rows of views, got a list}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : memref<?x64xbf16>) rows(%t : memref<?xi32>)
+      range %n to %n limit %n marks(%w : memref<?x?xi32>) {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+func.func @attend_c8_block(%n: index, %q: tensor<64x64xbf16>, %k: memref<?x64xbf16>, %w: memref<?x?xi32>) {
+  // expected-error @below {{expected blocks of whole words of 32 keys, got 48}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : memref<?x64xbf16>)
+      range %n to %n limit %n marks(%w : memref<?x?xi32>) {block = 48 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
 func.func @top_k_c1_values(%n: index, %v: memref<?x?xf32, strided<[1, ?]>>, %o: memref<?x2xi32>) {
   // expected-error @below {{expected values [rows, columns] of f32 with a column stride of 1, got}}
   tile.top_k %v[%n] length %n to %o : memref<?x?xf32, strided<[1, ?]>>, memref<?x2xi32>

@@ -262,6 +262,34 @@ tile.kernel @attend(%q: memref<?xbf16>, %pool: memref<?xbf16>, %codes: memref<?x
   tile.return
 }
 
+// B06: a list's numbers as bits, bits as a tile, and attention to keys whose bits are set.
+// CHECK-LABEL: tile.kernel @bits_B06
+// CHECK: tile.set_bits %{{.*}}[%{{.*}}] to %{{.*}} : memref<?x7xi32, strided<[7, 1]>>, memref<?x?xi32, strided<[?, 1]>>
+// CHECK: tile.test_bits %{{.*}}, %{{.*}} : tensor<64xi32>, tensor<64xi32> -> tensor<64x64xi1>
+// CHECK: tile.attend {{.*}} limit %{{.*}} diagonal %{{.*}} marks(%{{.*}} : memref<?x?xi32, strided<[?, 1]>>) {block = 64 : i64
+// CHECK: tile.attend {{.*}} limit %{{.*}} marks(%{{.*}} : memref<?x?xi32, strided<[?, 1]>>) start(%{{.*}}, %{{.*}}, %{{.*}} : tensor<64xf32>
+tile.kernel @bits_B06(%list: memref<?xi32>, %words: memref<?xi32>, %q: memref<?xbf16>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %l = memref.reinterpret_cast %list to offset: [0], sizes: [%n, 7], strides: [7, 1]
+      : memref<?xi32> to memref<?x7xi32, strided<[7, 1]>>
+  %w = memref.reinterpret_cast %words to offset: [0], sizes: [%n, %n], strides: [%n, 1]
+      : memref<?xi32> to memref<?x?xi32, strided<[?, 1]>>
+  %qv = memref.reinterpret_cast %q to offset: [0], sizes: [%n, 64], strides: [64, 1]
+      : memref<?xbf16> to memref<?x64xbf16, strided<[64, 1]>>
+  tile.set_bits %l[%n] to %w : memref<?x7xi32, strided<[7, 1]>>, memref<?x?xi32, strided<[?, 1]>>
+  %row = arith.constant dense<5> : tensor<64xi32>
+  %bits = tile.test_bits %row, %row : tensor<64xi32>, tensor<64xi32> -> tensor<64x64xi1>
+  %qt = tile.load %qv[%c0, %c0] : memref<?x64xbf16, strided<[64, 1]>> -> tensor<64x64xbf16>
+  %m, %s, %o = tile.attend queries(%qt : tensor<64x64xbf16>) keys(%qv : memref<?x64xbf16, strided<[64, 1]>>)
+      range %c0 to %n limit %n diagonal %c0 marks(%w : memref<?x?xi32, strided<[?, 1]>>)
+      {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  %m1, %s1, %o1 = tile.attend queries(%qt : tensor<64x64xbf16>) keys(%qv : memref<?x64xbf16, strided<[64, 1]>>)
+      range %c0 to %n limit %n marks(%w : memref<?x?xi32, strided<[?, 1]>>)
+      start(%m, %s, %o : tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>)
+      {block = 96 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  tile.return
+}
+
 // CHECK-LABEL: tile.kernel @top_k
 // CHECK: tile.top_k %{{.*}}[%{{.*}}] length %{{.*}} to %{{.*}} : memref<?x?xf32, strided<[?, 1]>>, memref<?x7xi32, strided<[7, 1]>>
 // CHECK: tile.top_k %{{.*}}[%{{.*}}] length %{{.*}} slice %{{.*}} of %{{.*}} lists(%{{.*}} : memref<?x2x8192xf32, strided<[16384, 8192, 1]>>) counters(%{{.*}} : memref<?xi32>) to %{{.*}} {longest = 8192 : i64}
