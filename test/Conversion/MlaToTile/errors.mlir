@@ -267,3 +267,17 @@ func.func @gammas_apart(%q: tensor<?x8x64xbf16> {mla.input = "q"}, %k: tensor<?x
       into <page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, <query_len = ?>
   return %rotated, %0 : tensor<?x8x64xbf16>, !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">
 }
+
+// -----
+
+func.func @mark_selected_stride(%s: tensor<?x48xi32> {mla.input = "selected"}, %q: tensor<?x16x64xbf16> {mla.input = "q"}, %batch: !mla.batch)
+    -> (tensor<?x16x64xbf16> {mla.output = "output"}) {
+  %n = mla.batch_dim %batch "num_tokens" : <query_len = ?>
+  %half = tensor.extract_slice %s[0, 0] [%n, 24] [1, 2] : tensor<?x48xi32> to tensor<?x24xi32>
+  // expected-error @+1 {{expected positions that are neighbours in memory, got a stride of 2}}
+  %marks = mla.mark_selected %half over %batch : tensor<?x24xi32>, !mla.batch -> tensor<?x?xi32>
+  %o = mla.expanded_attention query(%q : tensor<?x16x64xbf16>) keys(%q : tensor<?x16x64xbf16>)
+      values(%q : tensor<?x16x64xbf16>) over %batch : !mla.batch marks(%marks : tensor<?x?xi32>) scale 0.25
+      -> tensor<?x16x64xbf16>
+  return %o : tensor<?x16x64xbf16>
+}

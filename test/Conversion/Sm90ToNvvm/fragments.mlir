@@ -140,3 +140,42 @@ sm90.kernel @columns(%y: memref<?xf32>, %first: index)
   }
   sm90.return
 }
+
+// B06: one shift of each word that a thread has, by its lane's first column; all else of a column is a constant. Two
+// rows of two words: of word 0 columns 0, 1, 8, ..., 25 behind the lane's first, then the same of word 1.
+// CHECK-LABEL: llvm.func @bits_B06
+// CHECK:         %[[A:.*]] = llvm.load %{{.*}} -> i32
+// CHECK:         %[[B:.*]] = llvm.load %{{.*}} -> i32
+// CHECK:         %[[C:.*]] = llvm.load %{{.*}} -> i32
+// CHECK:         %[[D:.*]] = llvm.load %{{.*}} -> i32
+// CHECK-NOT:     arith.shrui %[[A]]
+// CHECK:         %[[A0:.*]] = arith.shrui %[[A]], %[[FIRST:.*]] : i32
+// CHECK-NEXT:    %[[B0:.*]] = arith.shrui %[[B]], %[[FIRST]] : i32
+// CHECK-NEXT:    %[[C0:.*]] = arith.shrui %[[C]], %[[FIRST]] : i32
+// CHECK-NEXT:    %[[D0:.*]] = arith.shrui %[[D]], %[[FIRST]] : i32
+// CHECK-NOT:     arith.shrui
+// CHECK:         arith.andi %[[A0]], %c1_i32
+// CHECK:         arith.cmpi ne
+// CHECK:         arith.andi %[[A0]], %c2_i32
+// CHECK:         arith.andi %[[B0]], %c1_i32
+// CHECK:         arith.andi %[[B0]], %c2_i32
+// CHECK:         arith.andi %[[A0]], %c256_i32
+// CHECK:         arith.andi %[[B0]], %c33554432_i32
+// CHECK:         arith.andi %[[C0]], %c1_i32
+// CHECK:         arith.andi %[[D0]], %c33554432_i32
+// CHECK-NOT:     arith.shrui
+// CHECK:         llvm.return
+sm90.kernel @bits_B06(%x: memref<?xi32>, %y: memref<?xf32>) attributes {warpgroups = 1 : i32, shared_bytes = 0 : i64} {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %v = memref.reinterpret_cast %y to offset: [0], sizes: [64, 64], strides: [64, 1]
+      : memref<?xf32> to memref<64x64xf32, strided<[64, 1]>>
+  %low = sm90.load %x[%c0] : memref<?xi32> -> tensor<64xi32, #sm90.rows>
+  %high = sm90.load %x[%c64] : memref<?xi32> -> tensor<64xi32, #sm90.rows>
+  %bits = sm90.test_bits %low, %high : tensor<64xi32, #sm90.rows>, tensor<64xi32, #sm90.rows> -> tensor<64x64xi1, #f1>
+  %one = arith.constant dense<1.0> : tensor<64x64xf32, #f1>
+  %none = arith.constant dense<0.0> : tensor<64x64xf32, #f1>
+  %r = arith.select %bits, %one, %none : tensor<64x64xi1, #f1>, tensor<64x64xf32, #f1>
+  sm90.store %r, %v[%c0, %c0] : tensor<64x64xf32, #f1>, memref<64x64xf32, strided<[64, 1]>>
+  sm90.return
+}

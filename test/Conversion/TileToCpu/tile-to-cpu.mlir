@@ -109,3 +109,57 @@ tile.kernel @choose(%a: memref<?xbf16>, %b: memref<?xbf16>, %o: memref<?xbf16>, 
   tile.store %z, %vo[%c0, %c0] : tensor<64x16xbf16>, memref<?x16xbf16, strided<[16, 1]>>
   tile.return
 }
+
+// -----
+
+// B06: a row of zeros, of which bits are set one number after another: in 64 bits, so that no number of an i32 is
+// taken for one of a bit.
+// CHECK-LABEL: llvm.func @set_bits_B06(
+// CHECK: "llvm.intr.memset"(%[[OUT:.*]], %c0_i8
+// CHECK: scf.for {{.*}} to %c48_i64
+// CHECK: %[[ENTRY:.*]] = llvm.load {{.*}} -> i32
+// CHECK: %[[NUMBER:.*]] = arith.extsi %[[ENTRY]] : i32 to i64
+// CHECK: arith.cmpi sge, %[[NUMBER]], %c0_i64
+// CHECK: arith.cmpi slt, %[[NUMBER]], %{{.*}} : i64
+// CHECK: scf.if
+// CHECK: arith.divui %[[NUMBER]], %c32_i64
+// CHECK: arith.remui %[[NUMBER]], %c32_i64
+// CHECK: %[[WORD:.*]] = llvm.getelementptr %[[OUT]]
+// CHECK: %[[BIT:.*]] = arith.shli %c1_i32
+// CHECK: %[[BEFORE:.*]] = llvm.load %[[WORD]]
+// CHECK: %[[AFTER:.*]] = arith.ori %[[BEFORE]], %[[BIT]]
+// CHECK: llvm.store %[[AFTER]], %[[WORD]]
+tile.kernel @set_bits_B06(%list: memref<?xi32>, %out: memref<?xi32>, %rows: index, %words: index) {
+  %row = tile.program_id 0
+  %l = memref.reinterpret_cast %list to offset: [0], sizes: [%rows, 48], strides: [48, 1]
+      : memref<?xi32> to memref<?x48xi32, strided<[48, 1]>>
+  %o = memref.reinterpret_cast %out to offset: [0], sizes: [%rows, %words], strides: [%words, 1]
+      : memref<?xi32> to memref<?x?xi32, strided<[?, 1]>>
+  tile.set_bits %l[%row] to %o : memref<?x48xi32, strided<[48, 1]>>, memref<?x?xi32, strided<[?, 1]>>
+  tile.return
+}
+
+// Of two words each column asks its own, in one loop with what is chosen by it.
+// CHECK-LABEL: llvm.func @test_bits_B06(
+// CHECK: %[[COLUMN:.*]] = arith.addi %{{.*}}, %{{.*}} : vector<8xi32>
+// CHECK: %[[IS_LOW:.*]] = arith.cmpi slt, %[[COLUMN]], %{{.*}} : vector<8xi32>
+// CHECK: %[[WORD:.*]] = arith.select %[[IS_LOW]], %{{.*}}, %{{.*}} : vector<8xi1>, vector<8xi32>
+// CHECK: %[[BIT:.*]] = arith.andi %[[COLUMN]], %{{.*}} : vector<8xi32>
+// CHECK: %[[SHIFTED:.*]] = arith.shrui %[[WORD]], %[[BIT]] : vector<8xi32>
+// CHECK: %[[SET:.*]] = arith.andi %[[SHIFTED]], %{{.*}} : vector<8xi32>
+// CHECK: %[[IS_SET:.*]] = arith.cmpi ne, %[[SET]], %{{.*}} : vector<8xi32>
+// CHECK: arith.select %[[IS_SET]], %{{.*}}, %{{.*}} : vector<8xi1>, vector<8xf32>
+tile.kernel @test_bits_B06(%words: memref<?xi32>, %out: memref<?xf32>) {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %o = memref.reinterpret_cast %out to offset: [0], sizes: [64, 64], strides: [64, 1]
+      : memref<?xf32> to memref<64x64xf32, strided<[64, 1]>>
+  %low = tile.load %words[%c0] : memref<?xi32> -> tensor<64xi32>
+  %high = tile.load %words[%c64] : memref<?xi32> -> tensor<64xi32>
+  %bits = tile.test_bits %low, %high : tensor<64xi32>, tensor<64xi32> -> tensor<64x64xi1>
+  %one = arith.constant dense<1.0> : tensor<64x64xf32>
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %r = arith.select %bits, %one, %zero : tensor<64x64xi1>, tensor<64x64xf32>
+  tile.store %r, %o[%c0, %c0] : tensor<64x64xf32>, memref<64x64xf32, strided<[64, 1]>>
+  tile.return
+}

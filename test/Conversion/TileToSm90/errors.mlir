@@ -122,6 +122,17 @@ tile.kernel @sum_groups() {
 
 // -----
 
+tile.kernel @test_bits() {
+  %w = arith.constant dense<1> : tensor<64xi32>
+  // expected-error @+1 {{expected one warpgroup to have all columns on sm_90a, got 2}}
+  %t = tile.test_bits %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w
+      : tensor<64xi32>, tensor<64xi32>, tensor<64xi32>, tensor<64xi32>, tensor<64xi32>, tensor<64xi32>, tensor<64xi32>, tensor<64xi32>,
+        tensor<64xi32>, tensor<64xi32>, tensor<64xi32>, tensor<64xi32>, tensor<64xi32>, tensor<64xi32>, tensor<64xi32>, tensor<64xi32> -> tensor<64x512xi1>
+  tile.return
+}
+
+// -----
+
 tile.kernel @broadcast_row() {
   %t = arith.constant dense<0.0> : tensor<64xf32>
   // expected-error @+1 {{expected dim 1 or less than 64 columns in the simple schedule for sm_90a, got dim 0 and 'tensor<64xf32>'}}

@@ -172,3 +172,43 @@ tile.kernel @codes(%q: memref<?xbf16>, %pool: memref<?xf8E4M3FN>, %scales: memre
   tile.store %o, %os[%c0, %c0] : tensor<64x64xf32>, !outputs
   tile.return
 }
+
+// B06: what each row's marks name of a block. A word for every 32 keys, none behind a row's last: words are loaded at
+// the number of the block's first key, or of the row's last word. They mask scores that the diagonal has masked.
+// CHECK-LABEL: tile.kernel @marked_B06
+// CHECK-SAME: %[[MARKS:[a-z0-9]+]]: memref<?xi32>, %{{.*}}: memref<?xf32>, %[[N:.*]]: index, %[[WORDS:.*]]: index, %[[AT:.*]]: index
+// CHECK: scf.for %[[KEY:.*]] = %{{.*}} to %[[N]]
+// CHECK: %[[SCORES:.*]] = tile.dot
+// CHECK: %[[MASKED:.*]] = arith.select %{{.*}}, %[[SCORES]], %[[NONE:[a-z0-9_]+]]
+// CHECK: %[[LAST:.*]] = arith.subi %[[WORDS]], %c1
+// CHECK: %[[LOW:.*]] = arith.divui %[[KEY]], %c32
+// CHECK: %[[LOW_THERE:.*]] = arith.minsi %[[LOW]], %[[LAST]]
+// CHECK: %[[LOW_AT:.*]] = arith.addi %[[AT]], %[[LOW_THERE]]
+// CHECK: %[[LOW_VIEW:.*]] = memref.reinterpret_cast %[[MARKS]] to offset: [%[[LOW_AT]]], sizes: [%[[N]]], strides: [%[[WORDS]]]
+// CHECK: %[[LOW_WORD:.*]] = tile.load %[[LOW_VIEW]][%c0{{[_0-9]*}}] : {{.*}} -> tensor<64xi32>
+// CHECK: %[[NEXT:.*]] = arith.addi %[[KEY]], %c32
+// CHECK: %[[HIGH:.*]] = arith.divui %[[NEXT]], %c32
+// CHECK: %[[HIGH_THERE:.*]] = arith.minsi %[[HIGH]], %[[LAST]]
+// CHECK: %[[HIGH_AT:.*]] = arith.addi %[[AT]], %[[HIGH_THERE]]
+// CHECK: %[[HIGH_VIEW:.*]] = memref.reinterpret_cast %[[MARKS]] to offset: [%[[HIGH_AT]]]
+// CHECK: %[[HIGH_WORD:.*]] = tile.load %[[HIGH_VIEW]]
+// CHECK: %[[MARKED:.*]] = tile.test_bits %[[LOW_WORD]], %[[HIGH_WORD]] : tensor<64xi32>, tensor<64xi32> -> tensor<64x64xi1>
+// CHECK: %[[SEEN:.*]] = arith.select %[[MARKED]], %[[MASKED]], %[[NONE]]
+// CHECK: tile.reduce {{ *}}max %[[SEEN]]
+!words = memref<?x?xi32, strided<[?, 1], offset: ?>>
+tile.kernel @marked_B06(%q: memref<?xbf16>, %k: memref<?xbf16>, %marks: memref<?xi32>, %out: memref<?xf32>,
+                        %n: index, %words: index, %at: index) {
+  %c0 = arith.constant 0 : index
+  %qs = memref.reinterpret_cast %q to offset: [0], sizes: [%n, 128], strides: [128, 1]
+      : memref<?xbf16> to !rows
+  %ks = memref.reinterpret_cast %k to offset: [0], sizes: [%n, 128], strides: [128, 1]
+      : memref<?xbf16> to !rows
+  %ms = memref.reinterpret_cast %marks to offset: [%at], sizes: [%n, %words], strides: [%words, 1]
+      : memref<?xi32> to !words
+  %rows = tile.load %qs[%c0, %c0] : !rows -> tensor<64x128xbf16>
+  %m, %l, %o = tile.attend queries(%rows : tensor<64x128xbf16>) keys(%ks : !rows)
+      range %c0 to %n limit %n diagonal %c0 marks(%ms : !words)
+      {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x128xf32>
+  tile.store %l, %out[%c0] : tensor<64xf32>, memref<?xf32>
+  tile.return
+}
