@@ -129,14 +129,15 @@ TEST_P(Mutations, AreFound) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Mutations,
                          ::testing::Values(makeRelay(300), makeGather(300), makeSelect(2900),
-                                           makeHeld(1900), makeCodes(), makeCluster()),
+                                           makeHeld(1900), makeMarks(), makeCodes(),
+                                           makeCluster()),
                          [](const auto &info) { return info.param.name; });
 
 /// Every kind is found somewhere.
 TEST(MutationKinds, AreAllPlanted) {
   Context all;
   std::set<std::string> planted;
-  for (const char *name : {"relay", "gather", "select", "held", "codes", "cluster"}) {
+  for (const char *name : {"relay", "gather", "select", "held", "marks", "codes", "cluster"}) {
     auto module = parse(name, all.context);
     for (const std::string &kind : simulator::getMutations())
       for (unsigned index = 0;; ++index) {

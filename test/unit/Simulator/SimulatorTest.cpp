@@ -106,6 +106,31 @@ TEST_P(Gather, GivesTheResultUnderEverySeed) {
 
 INSTANTIATE_TEST_SUITE_P(Counts, Gather, ::testing::Values(1, 64, 150, 320));
 
+class Marks : public ::testing::Test, protected Context {};
+
+TEST_F(Marks, B06_GiveTheResultUnderEverySeed) {
+  auto module = parse("marks", context);
+  ASSERT_TRUE(module);
+  Kernel kernel = makeMarks();
+  const auto &list = at<std::vector<int32_t>>(kernel.arguments, 0);
+  std::vector<float> expected(2 * 128);
+  std::vector<int32_t> words(2 * 4);
+  for (int64_t i = 0; i < 2 * 24; ++i)
+    if (list[i] >= 0 && list[i] < 128) {
+      expected[i / 24 * 128 + list[i]] = 1;
+      words[i / 24 * 4 + list[i] / 32] |= 1u << list[i] % 32;
+    }
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    std::vector<Data> data = kernel.arguments;
+    auto finding = run(*module, data, seed);
+    if (finding)
+      finding->emit();
+    ASSERT_FALSE(finding) << finding->text;
+    ASSERT_EQ(at<std::vector<int32_t>>(data, 1), words);
+    ASSERT_EQ(at<std::vector<float>>(data, 2), expected);
+  }
+}
+
 // A deadlock names every waiter, its ring, slot and phase.
 TEST(Deadlock, NamesWaiters) {
   Context all;

@@ -49,6 +49,7 @@ sm90.kernel @set_bits(%list: memref<?xi32>, %out: memref<?xi32>, %rows: index, %
     sm90.set_bits %l[%row] to %o work %work
         : memref<?x$COUNT$xi32, strided<[$PITCH$, 1], offset: $OFFSET$>>, memref<?x?xi32, strided<[?, 1], offset: 1>>,
           !sm90.smem<1x$WORK$xi32, linear>
+    sm90.barrier
   }
   sm90.return
 })";

@@ -224,6 +224,35 @@ Case makeSharedTopK() {
 Case makeShortTopK() { return makeTopK("top_k_short", 64, {63, 65, 4097, 5001}); }
 Case makeMostTopK() { return makeTopK("top_k_most", 4096, {4097, 12345}); }
 
+/// Rows of more words than are put together at a time, of numbers with a bit and without.
+Case makeSetBits() {
+  constexpr int64_t rows = 3, count = 300, words = 1100;
+  std::mt19937 random(17);
+  std::vector<int32_t> list(rows * count);
+  for (int32_t &number : list)
+    number = static_cast<int32_t>(random() % (32 * words + 99)) - 50;
+  return {"set_bits",
+          {list, std::vector<int32_t>(rows * words, 0x5a5a5a5a), rows, words},
+          {rows, 1, 1}};
+}
+
+/// Rows that see few keys, nearly all, none, and of the last block's words none that are there.
+Case makeMarkedAttention() {
+  constexpr int64_t tokens = 150, words = 5;
+  std::mt19937 random(18);
+  std::vector<int32_t> marks(tokens * words);
+  for (int64_t i = 0; i < tokens * words; ++i) {
+    uint32_t drawn = random();
+    uint32_t word = i / words % 3 ? drawn & random() & random() : drawn | random();
+    marks[i] = static_cast<int32_t>(i / words % 7 ? word : 0);
+  }
+  return {"marked_attention",
+          {randomVector<Bf16>(tokens * 64, 15), randomVector<Bf16>(tokens * 64, 16), marks,
+           std::vector<float>(tokens * 64, NAN), std::vector<float>(tokens, NAN), tokens, words},
+          {3, 1, 1},
+          kOneRounding};
+}
+
 std::string readKernel(const std::string &name) {
   auto file = llvm::MemoryBuffer::getFile(MLAC_TEST_DATA "/tile/" + name + ".mlir");
   return file ? (*file)->getBuffer().str() : "";
@@ -362,7 +391,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, TileTargets,
                          ::testing::Values(makeLinear, makeRmsNorm, makeRope, makeAbsorbedAttention,
                                            makeExpandedAttention, makeMerge, makeAppend, makeGather,
                                            makeConvertIndices, makeSharedTopK, makeShortTopK,
-                                           makeMostTopK),
+                                           makeMostTopK, makeSetBits, makeMarkedAttention),
                          [](const auto &info) { return info.param().name; });
 
 } // namespace
