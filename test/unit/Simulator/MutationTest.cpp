@@ -129,8 +129,7 @@ TEST_P(Mutations, AreFound) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Mutations,
                          ::testing::Values(makeRelay(300), makeGather(300), makeSelect(2900),
-                                           makeHeld(1900), makeMarks(), makeCodes(),
-                                           makeCluster()),
+                                           makeHeld(1900), makeMarks(), makeCodes(), makeCluster()),
                          [](const auto &info) { return info.param.name; });
 
 /// Every kind is found somewhere.

@@ -96,6 +96,27 @@ const PrefillCase kPrefills[] = {
     {"pingpong_jumps", "pingpong", 1, 64, 16, 64, {{0, 300}}, 2, true, {"lazy-threshold=0"}, 1},
 };
 
+/// Marks of so many positions each.
+PrefillCase mark(PrefillCase test, int64_t selected) {
+  test.selected = selected;
+  return test;
+}
+
+/// Blocks of 128, 96, 64 and 32 keys: with one word that ends behind the longest request's, and
+/// with steps that the diagonal crosses.
+const PrefillCase kMarked[] = {
+    mark({"ragged", "auto", 2, 128, 64, 128, {{0, 130}, {0, 1}, {0, 64}}, 2}, 20),
+    mark({"long", "auto", 1, 64, 0, 64, {{0, 390}, {0, 0}, {0, 129}}, 3}, 7),
+    mark({"blocks_of_96", "auto", 1, 160, 0, 160, {{0, 330}, {0, 97}}, 2}, 33),
+    mark({"blocks_of_32", "auto", 1, 256, 0, 256, {{0, 150}}, 1}, 9),
+    mark({"blocks_of_64", "pingpong", 1, 64, 16, 64, {{0, 300}}, 1, true, {"key-block=64"}}, 40),
+    mark({"one_position", "auto", 1, 64, 16, 64, {{0, 300}}, 1}, 1),
+    mark({"onto", "auto", 2, 24, 8, 40, {{0, 200}, {0, 1}}, 1, true, {}, 0.1, -1, true}, 12),
+};
+
+INSTANTIATE_TEST_SUITE_P(B06, PingPong, ::testing::ValuesIn(kMarked),
+                         [](const auto &info) { return info.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(Cases, PingPong, ::testing::ValuesIn(kPrefills),
                          [](const auto &info) { return info.param.name; });
 

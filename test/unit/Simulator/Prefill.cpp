@@ -41,15 +41,16 @@ int64_t PrefillCase::getKeyTokens() const {
 
 static std::string makeGraph(const PrefillCase &test) {
   // {0} type of q, {1} of k, {2} of v, {3} to {6} about RoPE, {7} the chunk and the partial,
-  // {8} the scale, {9} heads, {10} width of the values, {11} splits.
+  // {8} the scale, {9} heads, {10} width of the values, {11} splits, {12} and {13} the marks.
   constexpr const char *text = R"(
 !lse = tensor<?x{9}xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
 !partial = tensor<?x{9}x{10}xf32>
 func.func @prefill(%q: {0} {{mla.input = "q"}, %k: {1} {{mla.input = "k"}, %v: {2} {{mla.input = "v"}, {3}
-    %p: !partial {{mla.input = "p"}, %p_lse: !lse {{mla.input = "p_lse"},
+    %p: !partial {{mla.input = "p"}, %p_lse: !lse {{mla.input = "p_lse"}, {12}
     %batch: !mla.batch) -> ({2} {{mla.output = "output"}, !lse {{mla.output = "lse"}) {{
   %c = arith.constant 0 : index
   %splits = arith.constant {11} : index
+  {13}
   %o, %lse = mla.expanded_attention query(%q {4}) keys(%k {5}) values(%v : {2})
       over %batch : <query_len = ?> {7} scale {8} -> {2}, !lse
   return %o, %lse : {2}, !lse
@@ -62,13 +63,19 @@ func.func @prefill(%q: {0} {{mla.input = "q"}, %k: {1} {{mla.input = "k"}, %v: {
   bool hasRope = test.rope > 0;
   std::string arguments =
       "%q_pe: " + pe + " {mla.input = \"q_pe\"}, %k_pe: " + keyPe + " {mla.input = \"k_pe\"},";
+  std::string list = llvm::formatv("tensor<?x{0}xi32>", test.selected).str();
   return llvm::formatv(
       text, q, q, v, hasRope ? arguments : "", hasRope ? ", %q_pe : " + q + ", " + pe : ": " + q,
       hasRope ? ", %k_pe : " + q + ", " + keyPe : ": " + q, "",
       std::string(test.isCausal ? "" : "chunk %c") +
           (test.goesOn ? " onto(%p, %p_lse : !partial, !lse)" : "") +
-          (test.splits ? " splits %splits" : ""),
-      llvm::formatv("{0:f2}", test.scale).str(), test.heads, test.value, test.splits);
+          (test.splits ? " splits %splits" : "") +
+          (test.selected ? " marks(%marks : tensor<?x?xi32>)" : ""),
+      llvm::formatv("{0:f2}", test.scale).str(), test.heads, test.value, test.splits,
+      test.selected ? "%s: " + list + " {mla.input = \"selected\"}," : "",
+      test.selected ? "%marks = mla.mark_selected %s over %batch : " + list +
+                          ", !mla.batch -> tensor<?x?xi32>"
+                    : "");
 }
 
 /// Rows of all requests one behind the other, NaN behind the last.
@@ -77,6 +84,21 @@ static Bits makeRows(int64_t rows, int64_t width, unsigned seed) {
   Bits bits = makeRandom(rows * width, seed);
   bits.resize((rows + kBehind) * width, kNaN);
   return bits;
+}
+
+/// What a token may have selected: nothing, few of its own and earlier keys, the same twice, and
+/// later ones, which it does not see. Many blocks have none.
+static std::vector<int32_t> makeSelected(const PrefillCase &test) {
+  std::mt19937 random(29);
+  std::vector<int32_t> selected;
+  for (const Request &request : test.requests)
+    for (int64_t query = 0; query < request.queryLen; ++query)
+      for (int64_t i = 0; i < test.selected; ++i) {
+        uint32_t drawn = random();
+        bool isEmpty = query % 5 == 3 || i >= query + 2;
+        selected.push_back(isEmpty ? -1 : static_cast<int32_t>(drawn % (query + 3)));
+      }
+  return selected;
 }
 
 /// Whether row (token, head) has no partial to go on from.
@@ -93,7 +115,11 @@ bool Prefill::lowerToTile(MLIRContext &context) {
 }
 
 bool Prefill::lowerToSm90() {
-  auto kernel = *module->getOps<tile::KernelOp>().begin();
+  // Marks are made before, and splits are merged behind.
+  auto kernels = module->getOps<tile::KernelOp>();
+  auto kernel = *llvm::find_if(kernels, [](tile::KernelOp each) {
+    return each.getName().starts_with("expanded_attention");
+  });
   auto schedule = kernel->getAttrOfType<tile::ScheduleInterface>(tile::kScheduleAttr);
   chosen = schedule ? schedule.getScheduleName().str() : "";
   PassManager passes(module->getContext());
@@ -121,12 +147,14 @@ void Prefill::makeBuffers() {
   plan.dims = {{"num_tokens", test.getTokens()},
                {"num_requests", test.requests.size()},
                {"max_query_len", most},
+               {"max_seq_len", most}, // of causal ones
                {"chunk_tokens", test.getKeyTokens()},
                {"num_sms", test.numSms}};
   int64_t tokens = test.getTokens(), keys = test.getKeyTokens();
   plan.buffers["query_start_loc"] = queryStarts;
   plan.buffers["chunk_cu_seq_lens"] = keyStarts;
   plan.buffers["item_counters"] = std::vector<int32_t>(2 + 2 * test.numSms, 0);
+  plan.buffers["selected"] = makeSelected(test);
   plan.buffers["q"] = makeRows(tokens, test.heads * test.nope, 1);
   plan.buffers["k"] = makeRows(keys, test.heads * test.nope, 2);
   plan.buffers["v"] = makeRows(keys, test.heads * test.value, 3);
@@ -159,6 +187,11 @@ Prefill::Reference Prefill::computeReference() const {
   };
   const auto &partial = std::get<std::vector<float>>(plan.buffers.at("p")),
              &partialLse = std::get<std::vector<float>>(plan.buffers.at("p_lse"));
+  const auto &selected = std::get<std::vector<int32_t>>(plan.buffers.at("selected"));
+  auto isSelected = [&](int64_t token, int64_t key) {
+    auto own = llvm::ArrayRef(selected).slice(token * test.selected, test.selected);
+    return test.selected == 0 || llvm::is_contained(own, key);
+  };
   const Bits &q = get("q"), &k = get("k"), &v = get("v"), &qPe = get("q_pe"), &kPe = get("k_pe");
   Reference result{std::vector<double>(test.getTokens() * test.heads * test.value),
                    std::vector<double>(test.getTokens() * test.heads, -INFINITY)};
@@ -170,6 +203,8 @@ Prefill::Reference Prefill::computeReference() const {
         std::vector<double> weights(seen);
         double sum = 0;
         for (int64_t key = 0; key < seen; ++key) {
+          if (!isSelected(token, key))
+            continue;
           int64_t keyRow = (firstKey + key) * test.heads + head;
           double score = 0;
           for (int64_t i = 0; i < test.nope; ++i)
@@ -184,7 +219,7 @@ Prefill::Reference Prefill::computeReference() const {
         result.lse[row] = std::log(sum);
         for (int64_t i = 0; i < test.value && before > 0; ++i)
           result.output[row * test.value + i] = before / sum * partial[row * test.value + i];
-        for (int64_t key = 0; key < seen; ++key)
+        for (int64_t key = 0; key < seen && sum != 0; ++key)
           for (int64_t i = 0; i < test.value; ++i)
             result.output[row * test.value + i] +=
                 weights[key] / sum *

@@ -27,6 +27,7 @@ struct PrefillCase {
   int64_t poisoned = -1; ///< a request whose keys and values are NaN, and so its results
   bool goesOn = false;   ///< from a partial; every third row's is empty and NaN
   int64_t splits = 0;    ///< of a chunk's keys; 0: none
+  int64_t selected = 0;  ///< positions that a token has marks of; 0: there are no marks
 
   int64_t getTokens() const;
   int64_t getKeyTokens() const;
