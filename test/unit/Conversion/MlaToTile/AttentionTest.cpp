@@ -294,10 +294,10 @@ TEST(Absorbed, C17_RotationInTheStepOrOutside) {
 // Expanded
 //===----------------------------------------------------------------------===//
 
-constexpr int64_t kNope = 10, kValue = 7;
+constexpr int64_t kNope = 10, kValue = 7, kSelected = 13;
 
 std::string expandedModule(bool hasChunk, bool hasRope, int64_t valueWidth = kValue,
-                           bool hasPartial = false, int64_t splits = 0) {
+                           bool hasPartial = false, int64_t splits = 0, bool isMarked = false) {
   bool isHeadMajor = hasChunk && splits == 0;
   return substitute(R"(
 !q = tensor<?x3x10xf32>
@@ -306,18 +306,24 @@ std::string expandedModule(bool hasChunk, bool hasRope, int64_t valueWidth = kVa
 !lse = tensor<$shapexf32, #mla.lse<base = e, layout = $layout, empty = neg_inf>>
 func.func @step(%q: !q {mla.input = "q"}, %q_pe: !r {mla.input = "q_pe"}, %k: !q {mla.input = "k"},
                 %k_pe: tensor<?x6xf32> {mla.input = "k_pe"}, %v: !o {mla.input = "v"},
-                %p: !o {mla.input = "p"}, %p_lse: !lse {mla.input = "p_lse"}, %batch: !mla.batch)
+                %p: !o {mla.input = "p"}, %p_lse: !lse {mla.input = "p_lse"},
+                %s: tensor<?x13xi32> {mla.input = "selected"}, %batch: !mla.batch)
     -> (!o {mla.output = "output"}, !lse {mla.output = "lse"}) {
+  $mark
   %chunk = arith.constant 1 : index
   %n = arith.constant $count : index
   %o, %lse = mla.expanded_attention query(%q$qrope) keys(%k$krope)
-      values(%v : !o) over %batch : <query_len = ?> $chunk $onto $splits scale 0.3 -> !o, !lse
+      values(%v : !o) over %batch : <query_len = ?> $chunk $onto $splits $given scale 0.3 -> !o, !lse
   return %o, %lse : !o, !lse
 }
 )",
                     {{"chunk", hasChunk ? "chunk %chunk" : ""},
                      {"count", std::to_string(splits)},
+                     {"given", isMarked ? "marks(%marks : tensor<?x?xi32>)" : ""},
                      {"krope", hasRope ? ", %k_pe : !q, tensor<?x6xf32>" : " : !q"},
+                     {"mark", isMarked ? "%marks = mla.mark_selected %s over %batch : "
+                                         "tensor<?x13xi32>, !mla.batch -> tensor<?x?xi32>"
+                                       : ""},
                      {"layout", isHeadMajor ? "head_major" : "token_major"},
                      {"onto", hasPartial ? "onto(%p, %p_lse : !o, !lse)" : ""},
                      {"qrope", hasRope ? ", %q_pe : !q, !r" : " : !q"},
@@ -357,10 +363,25 @@ struct GivenPartial {
   }
 };
 
+/// Of some tokens nothing, of others positions of keys that they may see and of later ones.
+std::vector<int32_t> makeSelected(const std::vector<int64_t> &queryLens) {
+  std::mt19937 random(8);
+  std::vector<int32_t> selected;
+  for (int64_t length : queryLens)
+    for (int64_t j = 0; j < length; ++j)
+      for (int64_t i = 0; i < kSelected; ++i) {
+        uint32_t drawn = random();
+        selected.push_back(j % 5 == 3 || i > j ? -1 : static_cast<int32_t>(drawn % (j + 3)));
+      }
+  return selected;
+}
+
 /// Keys are the new tokens (causal), or rows `keyLens` of chunk 1.
 void checkExpanded(const std::vector<int64_t> &queryLens, const std::vector<int64_t> *chunkLens,
-                   bool hasRope, bool hasPartial = false, int64_t splits = 0) {
-  auto steps = Steps::compile(expandedModule(chunkLens, hasRope, kValue, hasPartial, splits));
+                   bool hasRope, bool hasPartial = false, int64_t splits = 0,
+                   bool isMarked = false) {
+  auto steps =
+      Steps::compile(expandedModule(chunkLens, hasRope, kValue, hasPartial, splits, isMarked));
   ASSERT_TRUE(steps);
   const std::vector<int64_t> &keyLens = chunkLens ? *chunkLens : queryLens;
   int64_t requests = queryLens.size();
@@ -378,10 +399,13 @@ void checkExpanded(const std::vector<int64_t> &queryLens, const std::vector<int6
   std::vector<float> output(tokens * kHeads * kValue, kNan), lse(tokens * kHeads, kNan);
   bool isHeadMajor = chunkLens && splits == 0;
   GivenPartial partial(tokens, isHeadMajor);
+  std::vector<int32_t> selected = makeSelected(queryLens);
+  int64_t longest = *std::max_element(queryLens.begin(), queryLens.end());
   steps->run("step",
              {{"num_tokens", tokens},
               {"num_requests", requests},
-              {"max_query_len", *std::max_element(queryLens.begin(), queryLens.end())},
+              {"max_query_len", longest},
+              {"max_seq_len", longest}, // of causal ones
               {"chunk_tokens", keys}},
              {{"q", q},
               {"q_pe", qPe},
@@ -390,6 +414,7 @@ void checkExpanded(const std::vector<int64_t> &queryLens, const std::vector<int6
               {"v", v},
               {"p", partial.output},
               {"p_lse", partial.lse},
+              {"selected", selected},
               {"query_start_loc", queryStarts},
               {"chunk_cu_seq_lens", chunkStarts},
               {"output", output},
@@ -398,9 +423,14 @@ void checkExpanded(const std::vector<int64_t> &queryLens, const std::vector<int6
     for (int64_t j = 0; j < queryLens[r]; ++j)
       for (int64_t head = 0; head < kHeads; ++head) {
         int64_t token = queryStarts[r] + j, row = token * kHeads + head;
-        auto keyRow = [&](int64_t s) { return keyStarts[r] + s; };
+        std::vector<int64_t> seen; // positions
+        const int32_t *own = selected.data() + token * kSelected;
+        for (int64_t s = 0; s < (chunkLens ? keyLens[r] : j + 1); ++s)
+          if (!isMarked || std::find(own, own + kSelected, s) != own + kSelected)
+            seen.push_back(s);
+        auto keyRow = [&](int64_t s) { return keyStarts[r] + seen[s]; };
         Reference expected = attend(
-            chunkLens ? keyLens[r] : j + 1, kValue,
+            static_cast<int64_t>(seen.size()), kValue,
             [&](int64_t s) {
               double score = 0;
               for (int64_t i = 0; i < kNope; ++i)
@@ -426,6 +456,12 @@ TEST(Expanded, A25_ChunkOfContextIsUnmasked) {
   // Requests 0 and 3 have nothing in the chunk: output 0, LSE -inf.
   std::vector<int64_t> chunkLens = {0, 1, 64, 0, 130};
   checkExpanded({3, 17, 1, 2, 33}, &chunkLens, true);
+}
+
+TEST(Expanded, B06_MarkedKeysAreSeen) {
+  std::vector<int64_t> queryLens = {1, 0, 63, 64, 130, 16, 17};
+  checkExpanded(queryLens, nullptr, true, /*hasPartial=*/false, 0, /*isMarked=*/true);
+  checkExpanded(queryLens, nullptr, false, /*hasPartial=*/true, 0, /*isMarked=*/true);
 }
 
 /// As a merge with what came before gives: a request without keys keeps its partial, and
@@ -454,7 +490,7 @@ std::pair<std::vector<float>, std::vector<float>> runWithValuesOfWidth(int64_t w
   std::vector<float> v(rows * width, 0), output(rows * width, kNan), lse(rows, kNan);
   for (int64_t row = 0; row < rows; ++row)
     std::copy_n(&narrow[row * kValue], kValue, &v[row * width]);
-  std::vector<int32_t> starts = {0, tokens};
+  std::vector<int32_t> starts = {0, tokens}, selected(tokens * kSelected, -1);
   auto steps = Steps::compile(expandedModule(false, true, width));
   if (steps)
     steps->run("step", {{"num_tokens", tokens}, {"num_requests", 1}, {"max_query_len", tokens}},
@@ -465,6 +501,7 @@ std::pair<std::vector<float>, std::vector<float>> runWithValuesOfWidth(int64_t w
                 {"v", v},
                 {"p", output},
                 {"p_lse", lse},
+                {"selected", selected},
                 {"query_start_loc", starts},
                 {"output", output},
                 {"lse", lse}});
