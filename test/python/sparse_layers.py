@@ -145,9 +145,11 @@ class Served:
         self.engine.poison_cache()
         self.plan = self.engine.plan()
 
-    def step(self, sequences, counts, hidden, function, selected=None, wants_selection=False):
-        """Output, and the selection where the layer gives or takes one."""
-        tokens = sum(counts)
+    def step(self, sequences, counts, hidden, function, selected=None, wants_selection=False,
+             shape=None):
+        """Output, and the selection where the layer gives or takes one. With a shape, hidden and both have
+        its rows: what is behind its decodes and behind its prompts is padding."""
+        tokens = shape["num_tokens"] if shape else sum(counts)
         assert len(hidden) == tokens
         output = np.full(hidden.shape, 0xFFFF, np.uint16) if self.element == "bf16" else \
             np.full(hidden.shape, np.nan, np.float32)
@@ -157,7 +159,7 @@ class Served:
         elif wants_selection:
             buffers["selected"] = np.full((tokens, self.topk), 1 << 30, np.int32)
         buffers = {name: put(buffer) for name, buffer in buffers.items()}
-        self.plan.fill(sequences, counts, function)
+        self.plan.fill(sequences, counts, function, shape=shape)
         self.engine.poison_workspace()
         self.plan.run_bound(**buffers)
         return widen(get(buffers["output"])), \

@@ -109,6 +109,30 @@ class SparseTest(ServedTest):
                                   ("step", (1, 1, 1))))
                 self.serve(name, (("prefill", (0, 30)), ("step", (60, 1)), ("decode", (1, 1))))
 
+    def test_padded_steps_B06(self):
+        """One decode of two, a prompt of two and rows behind both, against the step as it is."""
+        config, element, *_ = CASES["plain"]
+        rng = np.random.default_rng(7)
+        served = layers.Served(self.packages["plain"], layers.random_weights(rng, config), element,
+                               config["index_topk"])
+        hidden = rng.standard_normal((70, config["hidden_size"]))
+        sequence, (decodes, tokens, prompt) = served.engine.sequence(), (2, 50, 40)
+        served.step([sequence], [29], hidden[:29], "prefill", wants_selection=True)
+        shape = {"num_requests": 4, "num_tokens": tokens, "max_query_len": tokens - decodes,
+                 "max_seq_len": 128, "num_decodes": decodes, "num_decode_tokens": decodes}
+        padded = np.full((tokens, hidden.shape[1]), 0.5)
+        rows = np.r_[0, decodes:decodes + prompt]
+        padded[rows] = hidden[29:]
+        results = []
+        for own, whole in ((None, hidden[29:]), (shape, padded)):
+            requests = [sequence.fork(), served.engine.sequence()]
+            results.append(served.step(requests, (1, prompt), whole, "step", wants_selection=True,
+                                       shape=own))
+        (expected, chosen), (output, selected) = results
+        np.testing.assert_array_equal(selected[rows], chosen)
+        self.assertLess(layers.judge_output(output[rows], expected, element), 1)
+        self.assertTrue(np.isnan(np.delete(output, rows, axis=0)).all(), "rows of padding")
+
     def test_rows_of_656_bytes_B11(self):
         self.serve("fp8_ds_mla")
 

@@ -193,7 +193,7 @@ def Sm90_SelectWriteInOrderOp : Sm90_Op<"select_write_in_order"> {
 def Sm90_SetBitsOp : Sm90_Op<"set_bits"> {
   let summary = "the numbers of a list as bits of a row";
   let description = [{
-    As `tile.set_bits`, of as many words at a time as `work` has.
+    As `tile.set_bits`, of as many words at a time as `work` has. One warpgroup is enough for it.
 
     (C1) list and out are [rows, columns] i32, the list's columns static. (C2) work is [1, W] i32, linear,
     W a multiple of 4.
