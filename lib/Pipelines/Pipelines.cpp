@@ -102,6 +102,7 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   }
   if (skipsSelection) // again: decodes are attention on latents now
     passes.addPass(mla::createMlaSkipSelection(skipSelection));
+  passes.addPass(mla::createMlaHoistQueries());
   passes.addPass(mla::createMlaGuardPadding());
   passes.addPass(mla::createMlaHoistPrepare());
   passes.addPass(mla::createMlaChunkContext());

@@ -28,14 +28,20 @@ using namespace mlir::mla;
 /// Rows of heads of a weight [N, rows, I].
 static constexpr unsigned kHeadRows = 1;
 
-/// Whether a result may be a part of wider rows of heads: operands of what takes any strides.
-static bool takesStrides(ProjectOp project) {
-  int64_t columns = cast<RankedTensorType>(project.getType()).getShape().back();
-  return !project.getBias() && llvm::all_of(project.getResult().getUsers(), [&](Operation *user) {
-    auto codes = dyn_cast<CodedRowsOp>(user);
-    return codes ? columns % codes.getGroup() == 0 // of one head each
-                 : isa<HeadProjectOp, RopeOp, ExpandedAttentionOp, AbsorbedAttentionOp>(user);
+/// Whether `rows` may be a part of wider rows of heads: operands of what takes any strides.
+static bool mayBeStrided(Value rows) {
+  int64_t columns = cast<RankedTensorType>(rows.getType()).getShape().back();
+  return llvm::all_of(rows.getUsers(), [&](Operation *user) {
+    if (auto part = dyn_cast<PartRowsOp>(user)) // of the same memory
+      return mayBeStrided(part.getResult());
+    if (auto codes = dyn_cast<CodedRowsOp>(user)) // of one head each
+      return columns % codes.getGroup() == 0;
+    return isa<HeadProjectOp, RopeOp, ExpandedAttentionOp, AbsorbedAttentionOp>(user);
   });
+}
+
+static bool takesStrides(ProjectOp project) {
+  return !project.getBias() && mayBeStrided(project.getResult());
 }
 
 /// Whether `other` has the rows of each head that follow `slice`'s.

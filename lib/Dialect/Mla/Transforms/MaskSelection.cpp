@@ -118,7 +118,8 @@ struct MaskSelection : mla::impl::MlaMaskSelectionBase<MaskSelection> {
 
   /// Of a step with a threshold, 0 without one, the decodes gather in any case.
   void version(AttentionOp attention, int64_t threshold) {
-    OpBuilder b(attention);
+    // Where it is known to all that may be under it (mla-hoist-queries).
+    OpBuilder b = OpBuilder::atBlockBegin(&attention->getParentOfType<func::FuncOp>().front());
     Location loc = attention.getLoc();
     Value batch = attention.getBatch();
     Value prefills = threshold ? emitPrefills(b, attention) : batch;

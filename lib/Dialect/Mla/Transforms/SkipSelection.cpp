@@ -107,7 +107,8 @@ void Selection::version(Value selectsAll) {
 
 static void version(Operation *attention, Selection selection,
                     llvm::function_ref<Value(OpBuilder &)> emitDense) {
-  OpBuilder b(selection.getSelect());
+  // Where it is known to all that may be under it (mla-hoist-queries).
+  OpBuilder b = OpBuilder::atBlockBegin(&attention->getParentOfType<func::FuncOp>().front());
   Value selectsAll = selection.emitCondition(b);
   versionAttention(attention, selectsAll, emitDense);
   selection.version(selectsAll);

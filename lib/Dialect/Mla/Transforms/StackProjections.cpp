@@ -59,7 +59,7 @@ static bool isAnyTooNarrow(ArrayRef<ProjectOp> stack, const mlac::TargetDescript
 /// Whether `value`, columns of wider rows, is read by nothing but what takes rows of any stride.
 static bool mayBeStrided(Value value, const mlac::TileShapes &shapes) {
   return llvm::all_of(value.getUsers(), [&](Operation *user) {
-    if (isa<tensor::ExtractSliceOp, tensor::ExpandShapeOp>(user))
+    if (isa<tensor::ExtractSliceOp, tensor::ExpandShapeOp, PartRowsOp>(user))
       return mayBeStrided(user->getResult(0), shapes);
     if (auto norm = dyn_cast<RmsNormOp>(user)) // by row
       return norm.getGamma() && norm.getType().getElementType() == getElementTypeOrSelf(value) &&

@@ -95,3 +95,38 @@ func.func @absorbed_queries(%x: tensor<?x64xbf16>, %w: !w, %k: tensor<3x64x64xbf
   %o = mla.absorbed_attention query(%l, %r : !heads, !heads) over %cache, %batch : <page_size = 64, fields = [latent: 64, rope: 64], element = bf16, rope_order = interleaved>, <query_len = 1> scale 1.000000e-01 -> !heads
   return %o : !heads
 }
+
+// Rows of decodes and of prefills are rows of the same memory.
+// CHECK-LABEL: func @parts
+// CHECK: %[[ALL:.*]] = mla.project %{{.*}}, %{{.*}} : {{.*}} -> tensor<?x3x128xbf16>
+// CHECK: %[[K:.*]] = tensor.extract_slice %[[ALL]][0, 0, 0]
+// CHECK: %[[V:.*]] = tensor.extract_slice %[[ALL]][0, 0, 64]
+// CHECK-NOT: mla.project
+// CHECK: mla.part_rows %[[K]] of
+// CHECK: mla.part_rows %[[V]] of
+func.func @parts(%x: tensor<?x64xbf16>, %w: !w, %u: !part, %batch: !mla.batch) -> (!heads, !heads) attributes {mla.decode_threshold = 1 : i64} {
+  %k = tensor.extract_slice %w[0, 0, 0] [3, 64, 64] [1, 1, 1] : !w to !part
+  %v = tensor.extract_slice %w[0, 64, 0] [3, 64, 64] [1, 1, 1] : !w to !part
+  %xk = mla.project %x, %k : tensor<?x64xbf16>, !part -> !heads
+  %xv = mla.project %x, %v : tensor<?x64xbf16>, !part -> !heads
+  %p = mla.batch_part %batch decodes : !mla.batch -> !mla.batch<query_len = 1>
+  %pk = mla.part_rows %xk of %p : !heads, !mla.batch<query_len = 1>
+  %pv = mla.part_rows %xv of %p : !heads, !mla.batch<query_len = 1>
+  %a = mla.head_project %pk, %u : !heads, !part -> !heads
+  %b = mla.head_project %pv, %u : !heads, !part -> !heads
+  return %a, %b : !heads, !heads
+}
+
+// But not rows that something else reads, too.
+// CHECK-LABEL: func @returned_part
+// CHECK-COUNT-2: mla.project
+func.func @returned_part(%x: tensor<?x64xbf16>, %w: !w, %u: !part, %batch: !mla.batch) -> (!heads, !heads) attributes {mla.decode_threshold = 1 : i64} {
+  %k = tensor.extract_slice %w[0, 0, 0] [3, 64, 64] [1, 1, 1] : !w to !part
+  %v = tensor.extract_slice %w[0, 64, 0] [3, 64, 64] [1, 1, 1] : !w to !part
+  %xk = mla.project %x, %k : tensor<?x64xbf16>, !part -> !heads
+  %xv = mla.project %x, %v : tensor<?x64xbf16>, !part -> !heads
+  %p = mla.batch_part %batch decodes : !mla.batch -> !mla.batch<query_len = 1>
+  %pk = mla.part_rows %xk of %p : !heads, !mla.batch<query_len = 1>
+  %a = mla.head_project %xv, %u : !heads, !part -> !heads
+  return %pk, %a : !heads, !heads
+}

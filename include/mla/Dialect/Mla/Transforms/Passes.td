@@ -158,6 +158,30 @@ def MlaMaskSelection : Pass<"mla-mask-selection", "::mlir::ModuleOp"> {
                            "::mlir::scf::SCFDialect"];
 }
 
+def MlaHoistQueries : Pass<"mla-hoist-queries", "::mlir::ModuleOp"> {
+  let summary = "makes queries on latents ahead of the branch that attends with them";
+  let description = [{
+    Which form a sparse layer's attention takes is a branch behind the indexer's. Its queries on latents need no selection;
+    ahead of the branch they can run while the indexer selects (`tile-overlap-launches`).
+
+    Before:
+    ```mlir
+    %selected = mla.top_k …
+    %out = scf.if %all { … } else { %q = mla.head_project %q_nope, %w_uk …, mla.sparse_attention query(%q, …) … }
+    ```
+    After:
+    ```mlir
+    %q = scf.if %all { tensor.empty } else { mla.head_project %q_nope, %w_uk … }
+    %selected = mla.top_k …
+    %out = scf.if %all { … } else { mla.sparse_attention query(%q, …) … }
+    ```
+
+    Preconditions: none; behind mla-absorb-weights. Guarantee: none. Numerics: none.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::mla::MlaDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
+}
+
 def MlaChooseForm : Pass<"mla-choose-form", "::mlir::ModuleOp"> {
   let summary = "resolves form = auto of every mla.attention";
   let description = [{
