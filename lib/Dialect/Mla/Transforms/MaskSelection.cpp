@@ -25,6 +25,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <algorithm>
+
 namespace mlir::mla {
 #define GEN_PASS_DEF_MLAMASKSELECTION
 #include "mla/Dialect/Mla/Transforms/Passes.h.inc"
@@ -55,6 +57,9 @@ struct MaskSelection : mla::impl::MlaMaskSelectionBase<MaskSelection> {
     }
   }
 
+  /// More than any machine has, and products with it fit 64 bits.
+  static constexpr int64_t kMostBudget = int64_t(1) << 50;
+
   LogicalResult checkOptions() {
     auto refuse = [&](StringRef what) {
       return emitError(getOperation().getLoc())
@@ -62,8 +67,8 @@ struct MaskSelection : mla::impl::MlaMaskSelectionBase<MaskSelection> {
     };
     if (headTile < 1)
       return refuse("head-tile >= 1") << headTile.getValue();
-    if (budget < 0)
-      return refuse("budget >= 0") << budget.getValue();
+    if (budget < 0 || budget > kMostBudget)
+      return refuse("a budget from 0 to 2^50") << budget.getValue();
     if (!(cost > 0))
       return refuse("cost > 0") << cost.getValue();
     return success();
@@ -77,35 +82,34 @@ struct MaskSelection : mla::impl::MlaMaskSelectionBase<MaskSelection> {
     double tile = llvm::alignTo(dims.numHeads, headTile);
     double gathered = tile * (2 * dims.kvLoraRank + dims.qkRopeHeadDim);
     double masked = heads * (dims.qkNopeHeadDim + dims.qkRopeHeadDim + dims.vHeadDim) * cost;
-    return static_cast<int64_t>(selected.getDimSize(1) * gathered / masked);
+    double keys = selected.getDimSize(1) * gathered / masked;
+    return static_cast<int64_t>(std::min<double>(keys, kMostBudget));
   }
 
   /// Of the prompts' batch. Without context the longest prompt's tokens see half as many keys on
   /// average as it has; those of shorter ones see fewer.
   Value emitCondition(OpBuilder &b, AttentionOp attention, Value batch, bool isPart) {
     Location loc = attention.getLoc();
-    auto constant = [&](int64_t value) -> Value {
-      return arith::ConstantIndexOp::create(b, loc, value);
-    };
     auto size = [&](StringRef dim) -> Value {
       return BatchDimOp::create(b, loc, b.getIndexType(), batch, dim);
     };
-    auto isAtMost = [&](Value left, Value right) -> Value {
-      return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, left, right);
+    auto compare = [&](arith::CmpIPredicate predicate, Value left, int64_t right) -> Value {
+      Value limit = arith::ConstantIndexOp::create(b, loc, right);
+      return arith::CmpIOp::create(b, loc, predicate, left, limit);
     };
     auto both = [&](Value left, Value right) -> Value {
       return arith::AndIOp::create(b, loc, left, right);
     };
     constexpr int64_t bits = 8;
     Value longest = size("max_query_len");
-    Value condition = isAtMost(size("total_context_len"), constant(0));
+    Value condition = emitIsAtMost(b, loc, batch, "total_context_len", 0);
     if (isPart) // or there is nothing to do apart
-      condition = both(condition, isAtMost(constant(1), longest));
+      condition = both(condition, compare(arith::CmpIPredicate::sge, longest, 1));
     Value all = arith::MulIOp::create(b, loc, size("num_tokens"), longest);
-    condition = both(condition, isAtMost(all, constant(bits * budget)));
+    condition = both(condition, compare(arith::CmpIPredicate::sle, all, bits * budget));
     if (mode == MaskMode::Always)
       return condition;
-    return both(condition, isAtMost(longest, constant(2 * countKeys(attention))));
+    return both(condition, emitIsAtMost(b, loc, batch, "max_query_len", 2 * countKeys(attention)));
   }
 
   static Value emitMasked(OpBuilder &b, AttentionOp attention) {

@@ -10,7 +10,11 @@
 // RUN: not mla-opt %s --mla-mask-selection=budget=-1 2>&1 | FileCheck %s --check-prefix=BUDGET
 // HEADS: mla-mask-selection: expected head-tile >= 1, got 0
 // COST: mla-mask-selection: expected cost > 0, got 0
-// BUDGET: mla-mask-selection: expected budget >= 0, got -1
+// BUDGET: mla-mask-selection: expected a budget from 0 to 2^50, got -1
+// RUN: not mla-opt %s --mla-mask-selection=budget=2305843009213693952 2>&1 | FileCheck %s --check-prefix=LARGE
+// LARGE: mla-mask-selection: expected a budget from 0 to 2^50, got 2305843009213693952
+// RUN: mla-opt %s --mla-mask-selection=cost=1e-300 | FileCheck %s --check-prefix=CHEAP
+// CHEAP: arith.constant 2251799813685248 : index
 // NEVER-NOT: mla.mark_selected
 
 !cache = !mla.cache<page_size = 4, fields = [latent: 32, rope: 8], element = bf16, rope_order = interleaved>

@@ -37,8 +37,8 @@ def Mla_AttentionOp : Mla_Op<"attention", [AttrSizedOperandSegments]> {
 
     **Sparse attention.** With `selected` [T, K] i32 token t sees the keys at positions
     selected[t, k] of its request and no others, its own among them (append first); negative
-    entries, and those at and behind the request's length, are none. Whoever selects sees to causality
-    (sparse.md sections 1, 5). (C7) then the form is not expanded, and there is no shared prefix.
+    entries, and those at and behind the request's length, are none. Whoever selects sees to causality, and
+    that no position comes twice (sparse.md sections 1, 5, 7). (C7) then the form is not expanded, and there is no shared prefix.
     With `gathered` the keys of whole requests are first gathered into a workspace, from which they are
     selected (sparse.md section 11, separate mode): the same result. (C8) only with `selected`, and not
     over decodes.
