@@ -109,7 +109,8 @@ struct MaskSelection : mla::impl::MlaMaskSelectionBase<MaskSelection> {
     condition = both(condition, compare(arith::CmpIPredicate::sle, all, bits * budget));
     if (mode == MaskMode::Always)
       return condition;
-    return both(condition, emitIsAtMost(b, loc, batch, "max_query_len", 2 * countKeys(attention)));
+    int64_t most = 2 * countKeys(attention);
+    return both(condition, compare(arith::CmpIPredicate::sle, longest, most));
   }
 
   static Value emitMasked(OpBuilder &b, AttentionOp attention) {

@@ -64,7 +64,7 @@ func.func @prefill(%selected: !rows, %qn: !qn, %qp: !qp, %c: !c, %kp: tensor<?x8
 // CHECK-DAG: mla.batch_dim %[[P]] "total_context_len"
 // CHECK-DAG: %[[LONGEST:.*]] = mla.batch_dim %[[P]] "max_query_len"
 // CHECK-DAG: mla.batch_dim %[[P]] "num_tokens"
-// CHECK-DAG: arith.cmpi sle, %c1{{.*}}, %[[LONGEST]]
+// CHECK-DAG: arith.cmpi sge, %[[LONGEST]], %c1
 // CHECK: scf.if
 // CHECK: %[[OF_P:.*]] = mla.part_rows %[[S]] of %[[P]]
 // CHECK: mla.mark_selected %[[OF_P]] over %[[P]]
