@@ -39,6 +39,7 @@ CASES = {
     "glm_f32": (layers.config(heads=3, model_type="glm_moe_dsa", **SHARES), "f32", None,
                 ["--page-size=16"]),
     "f32_gathered": (layers.config(**SHARES), "f32", None, ["--mask-selection=never"]),
+    "f32_offline": (layers.config(**SHARES), "f32", None, ["--absorb=offline"]),
     "f32_masked": (layers.config(heads=3, topk=20, **SHARES), "f32", None,
                    ["--mask-selection=always"]),
 }
@@ -146,7 +147,7 @@ class SparseTest(ServedTest):
 class SinglePrecisionTest(ServedTest):
     """On a CPU: GPUs compute in 16 bits."""
 
-    names = ("f32", "f32_slices", "f32_gathered", "f32_masked", "glm_f32")
+    names = ("f32", "f32_slices", "f32_gathered", "f32_offline", "f32_masked", "glm_f32")
 
     def test_golden_layer_on_its_stored_selection_B44(self):
         config, weights, tensors = layers.read_golden(GOLDEN)
@@ -169,7 +170,7 @@ class SinglePrecisionTest(ServedTest):
                             layers.ALLOWED_F32)
 
     def test_layers_in_single_precision_B30_B38(self):
-        for name in ("f32", "f32_slices", "f32_gathered", "f32_masked", "glm_f32"):
+        for name in self.names:
             with self.subTest(name):
                 self.serve(name)
 

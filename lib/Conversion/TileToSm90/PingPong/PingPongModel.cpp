@@ -53,7 +53,7 @@ private:
   /// Scores, weights, output and, where there are any, marks of one thread.
   int64_t countFragments(int64_t keys) const {
     constexpr int64_t perRegister = sm90::kWarpgroupThreads / sm90::kTileRows;
-    constexpr int64_t rows = 2;
+    constexpr int64_t rows = 4 * sm90::kTileRows / sm90::kWarpgroupThreads; // four lanes have one
     int64_t marks = problem.markedKeys ? rows * keys / problem.markedKeys : 0;
     return keys / perRegister + keys / (2 * perRegister) + problem.valueWidth / perRegister + marks;
   }

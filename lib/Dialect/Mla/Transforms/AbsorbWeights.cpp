@@ -20,6 +20,7 @@
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Dominance.h"
@@ -78,10 +79,22 @@ static std::pair<scf::IfOp, unsigned> findYieldingBranch(Value heads) {
   return {branch, use.getOperandNumber()};
 }
 
-/// The W_O projection of the branch around `attention` that can be moved into
-/// it, or null.
+/// The outermost of the branches around `attention` that yield nothing but its output, with the
+/// result's number; null where there is none.
+static std::pair<scf::IfOp, unsigned> findOutermostBranch(AttentionOp attention) {
+  std::pair<scf::IfOp, unsigned> outermost;
+  Value heads = attention.getOutput();
+  for (auto next = findYieldingBranch(heads); next.first; next = findYieldingBranch(heads)) {
+    outermost = next;
+    heads = next.first.getResult(next.second);
+  }
+  return outermost;
+}
+
+/// The W_O projection of the branches around `attention` that can be moved into
+/// them, or null.
 static ProjectOp findProjectionOfBranch(AttentionOp attention) {
-  auto [branch, result] = findYieldingBranch(attention.getOutput());
+  auto [branch, result] = findOutermostBranch(attention);
   if (!branch)
     return {};
   ProjectOp project = findOutputProjection(branch.getResult(result));
@@ -98,11 +111,8 @@ static bool canFoldOutput(AttentionOp attention) {
   return findOutputProjection(attention.getOutput()) || findProjectionOfBranch(attention);
 }
 
-/// Moves the projection of the branch around `attention` into both of its
-/// regions and returns the copy next to `attention`.
-static ProjectOp sinkProjection(AttentionOp attention) {
-  auto [branch, result] = findYieldingBranch(attention.getOutput());
-  ProjectOp project = findProjectionOfBranch(attention);
+/// Moves the projection of a branch's result into both of its regions.
+static void sinkProjection(ProjectOp project, scf::IfOp branch, unsigned result) {
   for (Region &region : branch->getRegions()) {
     Operation *yield = region.front().getTerminator();
     OpBuilder builder(yield);
@@ -113,6 +123,15 @@ static ProjectOp sinkProjection(AttentionOp attention) {
   project.getResult().replaceAllUsesWith(branch.getResult(result));
   branch.getResult(result).setType(project.getType());
   project->erase();
+}
+
+/// Moves the projection of the branches around `attention` into all of them, the outermost first,
+/// and returns the copy next to `attention`.
+static ProjectOp sinkProjection(AttentionOp attention) {
+  while (ProjectOp project = findProjectionOfBranch(attention)) {
+    auto [branch, result] = findOutermostBranch(attention);
+    sinkProjection(project, branch, result);
+  }
   return findOutputProjection(attention.getOutput());
 }
 
@@ -437,7 +456,12 @@ LogicalResult AbsorbWeights::checkCodes(AttentionOp attention, Folding folding,
 }
 
 FailureOr<Folding> AbsorbWeights::getFolding(AttentionOp attention) {
-  Folding possible{bool(findQueryUp(attention)), canFoldOutput(attention)};
+  // Parts of a batch are joined in front of W_O, which prefills need as it is, also where another
+  // branch has none; so are a shared prefix and what is behind it.
+  bool isJoined = attention->getParentOfType<func::FuncOp>()->hasAttr(kDecodeThresholdAttr) ||
+                  attention.getBatch().getDefiningOp<BatchPartOp>() ||
+                  SharePrefixOp::ofOwn(attention.getBatch());
+  Folding possible{bool(findQueryUp(attention)), !isJoined && canFoldOutput(attention)};
   if (mode == AbsorbMode::Auto)
     return chooseFolding(attention, possible, requests);
   Folding wanted{mode == AbsorbMode::Offline || mode == AbsorbMode::HalfQuery,
@@ -448,10 +472,7 @@ FailureOr<Folding> AbsorbWeights::getFolding(AttentionOp attention) {
         << "expected q_nope from mla.project with a weight [N, P, Lq] and no bias";
     return error;
   }
-  // Parts of a batch are joined in front of W_O, which prefills need as it is; so are a
-  // shared prefix and what is behind it.
-  if (attention.getBatch().getDefiningOp<BatchPartOp>() ||
-      SharePrefixOp::ofOwn(attention.getBatch()))
+  if (isJoined)
     wanted.output = false;
   if (wanted.output && !possible.output) {
     InFlightDiagnostic error = attention.emitOpError("cannot fold W_UV into the output projection");

@@ -93,6 +93,61 @@ func.func @versioned(%qc: tensor<?x48xbf16>, %uq: tensor<4x16x48xbf16>, %qp: ten
   return %y : tensor<?x64xbf16>
 }
 
+// Of branches in branches it moves into all of them.
+// CHECK-LABEL: func @nested
+// OFFLINE: %[[Y:.*]] = scf.if %{{.*}} -> (tensor<?x64xbf16>)
+// OFFLINE: mla.project %{{.*}}, %[[WO:[a-z0-9]+]] : tensor<?x4x24xbf16>, tensor<64x96xbf16> -> tensor<?x64xbf16>
+// OFFLINE: } else {
+// OFFLINE:   %[[I:.*]] = scf.if %{{.*}} -> (tensor<?x64xbf16>)
+// OFFLINE:     mla.project %{{.*}}, %[[WO]] : tensor<?x4x24xbf16>, tensor<64x96xbf16> -> tensor<?x64xbf16>
+// OFFLINE:   } else {
+// OFFLINE:     %[[OL:.*]] = mla.absorbed_attention
+// OFFLINE:     %[[W:.*]] = mla.fold_output %{{.*}}, %[[WO]]
+// OFFLINE:     mla.project %[[OL]], %[[W]]
+// OFFLINE:   }
+// OFFLINE:   scf.yield %[[I]]
+// OFFLINE: return %[[Y]]
+func.func @nested(%qc: tensor<?x48xbf16>, %uq: tensor<4x16x48xbf16>, %qp: tensor<?x4x8xbf16>, %c: tensor<?x32xbf16>, %kp: tensor<?x8xbf16>,
+    %uk: tensor<4x16x32xbf16>, %uv: tensor<4x24x32xbf16>, %wo: tensor<64x96xbf16>, %other: tensor<?x4x24xbf16>, %cache: !cache, %batch: !mla.batch<query_len = ?>, %cond: i1, %next: i1) -> tensor<?x64xbf16> {
+  %qn = mla.project %qc, %uq : tensor<?x48xbf16>, tensor<4x16x48xbf16> -> tensor<?x4x16xbf16>
+  %o = scf.if %cond -> (tensor<?x4x24xbf16>) {
+    scf.yield %other : tensor<?x4x24xbf16>
+  } else {
+    %i = scf.if %next -> (tensor<?x4x24xbf16>) {
+      scf.yield %other : tensor<?x4x24xbf16>
+    } else {
+      %a = mla.attention query(%qn, %qp : tensor<?x4x16xbf16>, tensor<?x4x8xbf16>) latent(%c, %kp : tensor<?x32xbf16>, tensor<?x8xbf16>)
+          weights(%uk, %uv : tensor<4x16x32xbf16>, tensor<4x24x32xbf16>) over %cache, %batch : !cache, !mla.batch<query_len = ?>
+          scale 0.2 {form = #mla.form<absorbed>} -> tensor<?x4x24xbf16>
+      scf.yield %a : tensor<?x4x24xbf16>
+    }
+    scf.yield %i : tensor<?x4x24xbf16>
+  }
+  %y = mla.project %o, %wo : tensor<?x4x24xbf16>, tensor<64x96xbf16> -> tensor<?x64xbf16>
+  return %y : tensor<?x64xbf16>
+}
+
+// Not where a step has parts of its batch in another branch.
+// CHECK-LABEL: func @beside_parts
+// OFFLINE: mla.fold_query
+// OFFLINE-NOT: mla.fold_output
+// OFFLINE: return
+func.func @beside_parts(%qc: tensor<?x48xbf16>, %uq: tensor<4x16x48xbf16>, %qp: tensor<?x4x8xbf16>, %c: tensor<?x32xbf16>, %kp: tensor<?x8xbf16>,
+    %uk: tensor<4x16x32xbf16>, %uv: tensor<4x24x32xbf16>, %wo: tensor<64x96xbf16>, %other: tensor<?x4x24xbf16>, %cache: !cache, %batch: !mla.batch<query_len = ?>, %cond: i1) -> tensor<?x64xbf16>
+    attributes {mla.decode_threshold = 1 : i64} {
+  %qn = mla.project %qc, %uq : tensor<?x48xbf16>, tensor<4x16x48xbf16> -> tensor<?x4x16xbf16>
+  %o = scf.if %cond -> (tensor<?x4x24xbf16>) {
+    scf.yield %other : tensor<?x4x24xbf16>
+  } else {
+    %a = mla.attention query(%qn, %qp : tensor<?x4x16xbf16>, tensor<?x4x8xbf16>) latent(%c, %kp : tensor<?x32xbf16>, tensor<?x8xbf16>)
+        weights(%uk, %uv : tensor<4x16x32xbf16>, tensor<4x24x32xbf16>) over %cache, %batch : !cache, !mla.batch<query_len = ?>
+        scale 0.2 {form = #mla.form<absorbed>} -> tensor<?x4x24xbf16>
+    scf.yield %a : tensor<?x4x24xbf16>
+  }
+  %y = mla.project %o, %wo : tensor<?x4x24xbf16>, tensor<64x96xbf16> -> tensor<?x64xbf16>
+  return %y : tensor<?x64xbf16>
+}
+
 // An LSE in another layout is converted; a bias of W_O stays.
 // CHECK-LABEL: func @lse_and_bias
 // CHECK: %[[OL:.*]], %[[L:.*]] = mla.absorbed_attention {{.*}} -> tensor<?x4x32xbf16>, tensor<?x4xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
