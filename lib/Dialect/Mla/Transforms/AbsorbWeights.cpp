@@ -455,12 +455,17 @@ LogicalResult AbsorbWeights::checkCodes(AttentionOp attention, Folding folding,
                        false);
 }
 
+/// Whether the attention, or that of another branch of its step, is of parts of the batch, which
+/// are joined in front of W_O: prefills need it as it is. So are a shared prefix and what is behind
+/// it.
+static bool isOfParts(AttentionOp attention) {
+  return attention->getParentOfType<func::FuncOp>()
+      .walk([](BatchPartOp) { return WalkResult::interrupt(); })
+      .wasInterrupted();
+}
+
 FailureOr<Folding> AbsorbWeights::getFolding(AttentionOp attention) {
-  // Parts of a batch are joined in front of W_O, which prefills need as it is, also where another
-  // branch has none; so are a shared prefix and what is behind it.
-  bool isJoined = attention->getParentOfType<func::FuncOp>()->hasAttr(kDecodeThresholdAttr) ||
-                  attention.getBatch().getDefiningOp<BatchPartOp>() ||
-                  SharePrefixOp::ofOwn(attention.getBatch());
+  bool isJoined = isOfParts(attention) || SharePrefixOp::ofOwn(attention.getBatch());
   Folding possible{bool(findQueryUp(attention)), !isJoined && canFoldOutput(attention)};
   if (mode == AbsorbMode::Auto)
     return chooseFolding(attention, possible, requests);

@@ -136,8 +136,10 @@ func.func @beside_parts(%qc: tensor<?x48xbf16>, %uq: tensor<4x16x48xbf16>, %qp: 
     %uk: tensor<4x16x32xbf16>, %uv: tensor<4x24x32xbf16>, %wo: tensor<64x96xbf16>, %other: tensor<?x4x24xbf16>, %cache: !cache, %batch: !mla.batch<query_len = ?>, %cond: i1) -> tensor<?x64xbf16>
     attributes {mla.decode_threshold = 1 : i64} {
   %qn = mla.project %qc, %uq : tensor<?x48xbf16>, tensor<4x16x48xbf16> -> tensor<?x4x16xbf16>
+  %p = mla.batch_part %batch prefills : !mla.batch<query_len = ?> -> !mla.batch<query_len = ?>
+  %q = mla.part_rows %other of %p : tensor<?x4x24xbf16>, !mla.batch<query_len = ?>
   %o = scf.if %cond -> (tensor<?x4x24xbf16>) {
-    scf.yield %other : tensor<?x4x24xbf16>
+    scf.yield %q : tensor<?x4x24xbf16>
   } else {
     %a = mla.attention query(%qn, %qp : tensor<?x4x16xbf16>, tensor<?x4x8xbf16>) latent(%c, %kp : tensor<?x32xbf16>, tensor<?x8xbf16>)
         weights(%uk, %uv : tensor<4x16x32xbf16>, tensor<4x24x32xbf16>) over %cache, %batch : !cache, !mla.batch<query_len = ?>
