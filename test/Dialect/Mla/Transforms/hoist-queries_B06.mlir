@@ -23,7 +23,7 @@
 // CHECK: scf.if %[[ALL]]
 // CHECK: scf.if %[[FEW]]
 // CHECK: mla.sparse_attention query(%[[Q]], %{{.*}})
-func.func @nested(%qn: !qn, %qp: !qp, %uk: tensor<4x16x32xbf16>, %scores: tensor<?x?xf32>, %none: !ql, %cache: !cache, %batch: !mla.batch) -> !ql {
+func.func @nested(%qn: !qn, %qp: !qp, %uk: tensor<4x16x32xbf16>, %scores: tensor<?x?xf32>, %none: !ql, %cache: !cache, %batch: !mla.batch) -> !ql attributes {mla.decode_threshold = 1 : i64} {
   %c24 = arith.constant 24 : index
   %c9 = arith.constant 9 : index
   %keys = mla.batch_dim %batch "max_seq_len" : !mla.batch
@@ -47,7 +47,7 @@ func.func @nested(%qn: !qn, %qp: !qp, %uk: tensor<4x16x32xbf16>, %scores: tensor
 }
 
 // Not of a condition that is known behind the selection only, nor out of a branch's first region, nor what is in no
-// branch.
+// branch, nor in steps of prompts alone.
 // CHECK-LABEL: func @late
 // CHECK: scf.if
 // CHECK: } else {
@@ -57,7 +57,11 @@ func.func @nested(%qn: !qn, %qp: !qp, %uk: tensor<4x16x32xbf16>, %scores: tensor
 // CHECK-NEXT: mla.head_project
 // CHECK-LABEL: func @plain
 // CHECK-NOT: scf.if
-func.func @late(%qn: !qn, %qp: !qp, %uk: tensor<4x16x32xbf16>, %scores: tensor<?x?xf32>, %none: !ql, %cache: !cache, %batch: !mla.batch) -> !ql {
+// CHECK-LABEL: func @prompts
+// CHECK: scf.if
+// CHECK: } else {
+// CHECK-NEXT: mla.head_project
+func.func @late(%qn: !qn, %qp: !qp, %uk: tensor<4x16x32xbf16>, %scores: tensor<?x?xf32>, %none: !ql, %cache: !cache, %batch: !mla.batch) -> !ql attributes {mla.decode_threshold = 1 : i64} {
   %c24 = arith.constant 24 : index
   %selected = mla.top_k %scores over %batch k 24 : tensor<?x?xf32>, !mla.batch -> !rows
   %keys = mla.batch_dim %batch "max_seq_len" : !mla.batch
@@ -72,7 +76,7 @@ func.func @late(%qn: !qn, %qp: !qp, %uk: tensor<4x16x32xbf16>, %scores: tensor<?
   }
   return %o : !ql
 }
-func.func @first(%qn: !qn, %qp: !qp, %uk: tensor<4x16x32xbf16>, %selected: !rows, %none: !ql, %all: i1, %cache: !cache, %batch: !mla.batch) -> !ql {
+func.func @first(%qn: !qn, %qp: !qp, %uk: tensor<4x16x32xbf16>, %selected: !rows, %none: !ql, %all: i1, %cache: !cache, %batch: !mla.batch) -> !ql attributes {mla.decode_threshold = 1 : i64} {
   %o = scf.if %all -> (!ql) {
     %q = mla.head_project %qn, %uk contract_rows : !qn, tensor<4x16x32xbf16> -> !ql
     %rows = mla.convert_indices %selected in %cache, %batch : !rows in !cache, !mla.batch
@@ -83,9 +87,20 @@ func.func @first(%qn: !qn, %qp: !qp, %uk: tensor<4x16x32xbf16>, %selected: !rows
   }
   return %o : !ql
 }
-func.func @plain(%qn: !qn, %qp: !qp, %uk: tensor<4x16x32xbf16>, %selected: !rows, %cache: !cache, %batch: !mla.batch) -> !ql {
+func.func @plain(%qn: !qn, %qp: !qp, %uk: tensor<4x16x32xbf16>, %selected: !rows, %cache: !cache, %batch: !mla.batch) -> !ql attributes {mla.decode_threshold = 1 : i64} {
   %q = mla.head_project %qn, %uk contract_rows : !qn, tensor<4x16x32xbf16> -> !ql
   %rows = mla.convert_indices %selected in %cache, %batch : !rows in !cache, !mla.batch
   %a = mla.sparse_attention query(%q, %qp : !ql, !qp) rows(%rows : !rows) over %cache, %batch : !cache, !mla.batch scale 0.2 -> !ql
   return %a : !ql
+}
+func.func @prompts(%qn: !qn, %qp: !qp, %uk: tensor<4x16x32xbf16>, %selected: !rows, %none: !ql, %all: i1, %cache: !cache, %batch: !mla.batch) -> !ql {
+  %o = scf.if %all -> (!ql) {
+    scf.yield %none : !ql
+  } else {
+    %q = mla.head_project %qn, %uk contract_rows : !qn, tensor<4x16x32xbf16> -> !ql
+    %rows = mla.convert_indices %selected in %cache, %batch : !rows in !cache, !mla.batch
+    %a = mla.sparse_attention query(%q, %qp : !ql, !qp) rows(%rows : !rows) over %cache, %batch : !cache, !mla.batch scale 0.2 -> !ql
+    scf.yield %a : !ql
+  }
+  return %o : !ql
 }

@@ -162,7 +162,8 @@ def MlaHoistQueries : Pass<"mla-hoist-queries", "::mlir::ModuleOp"> {
   let summary = "makes queries on latents ahead of the branch that attends with them";
   let description = [{
     Which form a sparse layer's attention takes is a branch behind the indexer's. Its queries on latents need no selection;
-    ahead of the branch they can run while the indexer selects (`tile-overlap-launches`).
+    ahead of the branch they can run while the indexer selects (`tile-overlap-launches`). It is done in steps of decodes and
+    prompts (`mla.decode_threshold`): decodes alone need it most, prompts alone gain nothing.
 
     Before:
     ```mlir
