@@ -28,8 +28,8 @@ using namespace mlac;
 /// (docs/lab/prefill.md).
 static constexpr double kDenseReached = 0.85;
 
-/// Time of a FLOP of attention through marks, one over gathered keys being 1: GLM-5.2 breaks even at 7,700
-/// tokens, V3.2 of 128 and 16 heads at 17,000 and 45,000 (docs/lab/sparse.md).
+/// Time of a FLOP of attention through marks, one over gathered keys being 1: GLM-5.2 breaks even
+/// at 7,700 tokens, V3.2 of 128 and 16 heads at 17,000 and 45,000 (docs/lab/sparse.md).
 static constexpr double kMaskedCost = 1.15;
 
 /// Of scheduled kernels; batch-invariant ones add in an order that no size changes.
