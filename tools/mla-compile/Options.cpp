@@ -7,7 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Options.h"
+#include "EnumOption.h"
 #include "ScheduleOptions.h"
+#include "SelectionOptions.h"
 #include "StudyOptions.h"
 
 #include "Progress.h"
@@ -30,7 +32,6 @@ namespace cl = llvm::cl;
 //===----------------------------------------------------------------------===//
 
 // --help lists them by name.
-static cl::OptionCategory attentionCategory("Attention and functions");
 static cl::OptionCategory cacheCategory("Cache");
 static cl::OptionCategory codeCategory("Machine code");
 static cl::OptionCategory modelCategory("Model");
@@ -38,24 +39,6 @@ static cl::OptionCategory outputCategory("Output");
 static const cl::OptionCategory *const kCategories[] = {
     &attentionCategory, &cacheCategory,  &codeCategory,     &modelCategory,
     &outputCategory,    &reportCategory, &scheduleCategory, &tuneCategory};
-
-namespace {
-/// Says which values there are where another is given.
-template <typename T> struct ListingParser : cl::parser<T> {
-  using cl::parser<T>::parser;
-  bool parse(cl::Option &option, llvm::StringRef name, llvm::StringRef text, T &value) {
-    llvm::SmallVector<llvm::StringRef> names;
-    for (unsigned i = 0; i < this->getNumOptions(); ++i)
-      names.push_back(this->getOption(i));
-    if (llvm::is_contained(names, text))
-      return cl::parser<T>::parse(option, name, text, value);
-    llvm::erase(names, ""); // of an option that stands alone, too
-    return option.error("expected one of " + llvm::Twine(llvm::join(names, ", ")) + ", got '" +
-                        text + "'");
-  }
-};
-template <typename T> using EnumOption = cl::opt<T, /*ExternalStorage=*/false, ListingParser<T>>;
-} // namespace
 
 static cl::opt<std::string>
     input(cl::Positional, cl::Required, cl::cat(modelCategory),
@@ -138,35 +121,6 @@ static EnumOption<mlir::mla::SharePrefixMode> mixed(
                           "in steps for which it is predicted to be faster"),
                clEnumValN(mlir::mla::SharePrefixMode::Always, "always",
                           "in steps whose decodes share any whole block of 64 tokens")));
-static EnumOption<mlir::mla::SparseMode> sparseMode(
-    "sparse-mode", cl::init(mlir::mla::SparseMode::Mixed), cl::cat(attentionCategory),
-    cl::desc("How the prefills of a sparse layer read a cache of codes (default mixed):"),
-    cl::values(
-        clEnumValN(mlir::mla::SparseMode::Mixed, "mixed", "as decodes do, from the pool"),
-        clEnumValN(mlir::mla::SparseMode::Separate, "separate",
-                   "from a workspace of 16-bit rows, into which whole requests are gathered"),
-        clEnumValN(mlir::mla::SparseMode::Auto, "auto",
-                   "separate from --separate-heads heads of a rank on")));
-static cl::opt<int64_t>
-    separateHeads("separate-heads", cl::init(mlir::mla::kSeparateHeads), cl::value_desc("n"),
-                  cl::cat(attentionCategory),
-                  cl::desc("Heads of a rank from which on --sparse-mode=auto is separate (32)"));
-static cl::opt<bool> selectAlways(
-    "select-always", cl::cat(attentionCategory),
-    cl::desc("Let indexers select in every step: by default decodes, and prompts without cached "
-             "tokens, of no more keys than are selected attend to all of them"));
-static EnumOption<mlir::mla::MaskMode> maskSelection(
-    "mask-selection", cl::init(mlir::mla::MaskMode::Auto), cl::cat(attentionCategory),
-    cl::desc("When prompts without cached tokens score all keys and leave out those that were not "
-             "selected (default auto):"),
-    cl::values(clEnumValN(mlir::mla::MaskMode::Never, "never", "selected keys are gathered"),
-               clEnumValN(mlir::mla::MaskMode::Auto, "auto", "where that takes fewer FLOPs"),
-               clEnumValN(mlir::mla::MaskMode::Always, "always", "whatever it takes")));
-static cl::opt<int64_t>
-    scoresBudget("scores-budget", cl::init(mlir::mla::kScoresBudget), cl::value_desc("bytes"),
-                 cl::cat(attentionCategory),
-                 cl::desc("Memory of an indexer's scores: steps with more make them and select in "
-                          "slices of their tokens, of 64 at least (256 MiB)"));
 static cl::opt<int64_t>
     overlapTokens("overlap-tokens", cl::init(-1), cl::value_desc("n"), cl::cat(attentionCategory),
                   cl::desc("Steps of at most so many tokens run launches that do not wait for each "
@@ -436,14 +390,11 @@ static bool readOptions(CompileOptions &options) {
   if (expandFrom.getNumOccurrences() > 0 && (expandFrom < 1 || form != mlir::mla::Form::Auto))
     return fail("--expand-from: expected at least 1 token and --form=auto, got " +
                 llvm::Twine(expandFrom) + " and --form=" + stringifyForm(form));
-  if (scoresBudget < 1)
-    return fail("--scores-budget: expected at least 1 byte, got " +
-                llvm::Twine(scoresBudget.getValue()));
   if (overlapTokens.getNumOccurrences() > 0 && overlapTokens < 0)
     return fail("--overlap-tokens: expected at least 0 tokens, got " +
                 llvm::Twine(overlapTokens.getValue()));
-  if (separateHeads < 1)
-    return fail("--separate-heads: expected at least 1, got " + llvm::Twine(separateHeads));
+  if (!readSelection(options))
+    return false;
   options.parsing = {tensorParallel, normEpsFromConfig, dequantisedWeights, like, indexer, layer};
   std::string format;
   if (!readFunctions(options) || !readCacheFormat(format))
@@ -474,11 +425,6 @@ static bool readOptions(CompileOptions &options) {
   options.requantisesAbsorbed = absorbed == AbsorbedWeights::Codes;
   options.numSplits = numSplits;
   options.mixed = mixed;
-  options.sparseMode = sparseMode;
-  options.separateHeads = separateHeads;
-  options.scoresBudget = scoresBudget;
-  options.selectAlways = selectAlways;
-  options.maskSelection = maskSelection;
   options.overlapTokens = overlapTokens;
   options.cpu = cpu;
   options.assembler.kind = assembler;

@@ -57,6 +57,19 @@ void expectNear(const Bits &actual, const std::vector<double> &expected) {
     ASSERT_NEAR(toFloat(actual[i]), expected[i], kTolerance * largest) << i;
 }
 
+/// Runs the kernel, which must have no defect, under every seed; `check` sees what it wrote.
+template <typename Check>
+static void underEverySeed(mlir::ModuleOp module, const Kernel &kernel, Check check) {
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    std::vector<Data> data = kernel.arguments;
+    auto finding = run(module, data, seed);
+    if (finding)
+      finding->emit();
+    ASSERT_FALSE(finding) << finding->text;
+    check(data);
+  }
+}
+
 class Relay : public ::testing::TestWithParam<int64_t>, protected Context {};
 
 TEST_P(Relay, GivesTheResultUnderEverySeed) {
@@ -64,14 +77,8 @@ TEST_P(Relay, GivesTheResultUnderEverySeed) {
   ASSERT_TRUE(module);
   Kernel kernel = makeRelay(GetParam());
   std::vector<double> expected = computeRelay(kernel, GetParam());
-  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
-    std::vector<Data> data = kernel.arguments;
-    auto finding = run(*module, data, seed);
-    if (finding)
-      finding->emit();
-    ASSERT_FALSE(finding) << finding->text;
-    expectNear(at<Bits>(data, 3), expected);
-  }
+  underEverySeed(*module, kernel,
+                 [&](const std::vector<Data> &data) { expectNear(at<Bits>(data, 3), expected); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Lengths, Relay, ::testing::Values(0, 1, 63, 64, 65, 128, 300, 384));
@@ -92,16 +99,11 @@ TEST_P(Gather, GivesTheResultUnderEverySeed) {
         expected[row * 128 + column] += term;
         sums[row] += 2 * term; // the first block of all counts has a gap
       }
-  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
-    std::vector<Data> data = kernel.arguments;
-    auto finding = run(*module, data, seed);
-    if (finding)
-      finding->emit();
-    ASSERT_FALSE(finding) << finding->text;
+  underEverySeed(*module, kernel, [&](const std::vector<Data> &data) {
     expectNear(at<Bits>(data, 3), expected);
     for (int64_t row = 0; row < 64; ++row)
       ASSERT_NEAR(at<std::vector<float>>(data, 4)[row], sums[row], 1e-3) << row;
-  }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Counts, Gather, ::testing::Values(1, 64, 150, 320));
@@ -120,15 +122,10 @@ TEST_F(Marks, B06_GiveTheResultUnderEverySeed) {
       expected[i / 24 * 128 + list[i]] = 1;
       words[i / 24 * 4 + list[i] / 32] |= 1u << list[i] % 32;
     }
-  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
-    std::vector<Data> data = kernel.arguments;
-    auto finding = run(*module, data, seed);
-    if (finding)
-      finding->emit();
-    ASSERT_FALSE(finding) << finding->text;
+  underEverySeed(*module, kernel, [&](const std::vector<Data> &data) {
     ASSERT_EQ(at<std::vector<int32_t>>(data, 1), words);
     ASSERT_EQ(at<std::vector<float>>(data, 2), expected);
-  }
+  });
 }
 
 // A deadlock names every waiter, its ring, slot and phase.

@@ -284,18 +284,6 @@ void Selection::finishRow() {
                               out, row, bitmap, places, work);
 }
 
-/// Of 32768 keys at a time: 16 programs of a multiprocessor have room for them.
-static constexpr int64_t kBitWords = 1024;
-
-void mlac::emitSetBits(OpBuilder &builder, tile::SetBitsOp setBits, const IRMapping &values) {
-  ImplicitLocOpBuilder b(setBits.getLoc(), builder);
-  auto type =
-      sm90::SmemType::get(b.getContext(), {1, kBitWords}, b.getI32Type(), sm90::SmemLayout::Linear);
-  Value work = sm90::AllocOp::create(b, type, /*offset=*/IntegerAttr());
-  sm90::SetBitsOp::create(b, values.lookup(setBits.getList()), values.lookup(setBits.getRow()),
-                          values.lookup(setBits.getOut()), work);
-}
-
 void mlac::emitSelection(OpBuilder &builder, tile::TopKOp topK, const IRMapping &values) {
   Selection(builder, topK, values).emit();
 }

@@ -29,10 +29,6 @@ void setSelectionLimits(mlir::tile::TopKOp topK, mlir::sm90::KernelOp kernel);
 void emitSelection(mlir::OpBuilder &builder, mlir::tile::TopKOp topK,
                    const mlir::IRMapping &values);
 
-/// Emits `setBits` likewise.
-void emitSetBits(mlir::OpBuilder &builder, mlir::tile::SetBitsOp setBits,
-                 const mlir::IRMapping &values);
-
 } // namespace mlac
 
 #endif // MLAC_LIB_CONVERSION_TILETOSM90_SIMPLE_SELECTION_H

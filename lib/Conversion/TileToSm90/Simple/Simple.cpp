@@ -22,6 +22,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Simple/Simple.h"
+#include "Simple/Bits.h"
 #include "Simple/ColumnRun.h"
 #include "Simple/KernelMemory.h"
 #include "Simple/Selection.h"
@@ -58,7 +59,6 @@ private:
   LogicalResult emitDot(tile::DotOp dot);
   LogicalResult emitReduce(tile::ReduceOp reduce);
   LogicalResult emitSumGroups(tile::SumGroupsOp sum);
-  LogicalResult emitTestBits(tile::TestBitsOp test);
   LogicalResult emitLoadElements(tile::LoadElementsOp load);
   LogicalResult emitSlice(tensor::ExtractSliceOp slice);
   LogicalResult emitConcat(tensor::ConcatOp concat);
@@ -285,7 +285,9 @@ LogicalResult SimpleSchedule::emit(Operation *op) {
         emitSetBits(builder, op, fragments);
         return success();
       })
-      .Case([&](tile::TestBitsOp op) { return emitTestBits(op); })
+      .Case([&](tile::TestBitsOp op) {
+        return emitTestBits(builder, op, convert(op, op.getType()), fragments);
+      })
       .Case([&](tile::DotOp op) { return emitDot(op); })
       .Case([&](tile::ReduceOp op) { return emitReduce(op); })
       .Case([&](tile::SumGroupsOp op) { return emitSumGroups(op); })
@@ -562,18 +564,6 @@ LogicalResult SimpleSchedule::emitSumGroups(tile::SumGroupsOp sum) {
   fragments.map(
       sum.getResult(),
       sm90::SumGroupsOp::create(builder, sum.getLoc(), get(sum.getSource()), size).getResult());
-  return success();
-}
-
-LogicalResult SimpleSchedule::emitTestBits(tile::TestBitsOp test) {
-  Type type = convert(test, test.getType());
-  if (int64_t split = sm90::getColumnSplit(type); split > 1)
-    return test.emitOpError("expected one warpgroup to have all columns on sm_90a, got ") << split;
-  fragments.map(test.getResult(),
-                sm90::TestBitsOp::create(
-                    builder, test.getLoc(), type,
-                    llvm::map_to_vector(test.getWords(), [&](Value word) { return get(word); }))
-                    .getResult());
   return success();
 }
 
