@@ -150,13 +150,13 @@ Step Machine::runSetBits(Warpgroup &warpgroup, SetBitsOp op) {
   constexpr int64_t bits = 32;
   const View &list = *getAs<ViewRef>(warpgroup, op.getList()),
              &out = *getAs<ViewRef>(warpgroup, op.getOut());
-  int64_t row = getInt(warpgroup, op.getRow());
+  int64_t row = getInt(warpgroup, op.getRow()), first = getInt(warpgroup, op.getFirst());
   std::vector<uint32_t> words(out.sizes[1]);
   for (int64_t i = 0; i < list.sizes[1]; ++i) {
     const char *entry = list.contains({row, i}) ? list.locate({row, i}) : nullptr;
     if (!entry)
       return failOutside(op);
-    int64_t position = readInteger(entry, list.elementType);
+    int64_t position = readInteger(entry, list.elementType) - first;
     if (position >= 0 && position < bits * out.sizes[1])
       words[position / bits] |= 1u << position % bits;
   }

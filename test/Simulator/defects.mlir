@@ -49,6 +49,6 @@
 // PLACE: error: has no place 5 for a bug of kind 'drop-acquire'
 
 // B06: between two ops that work in the same memory stands a barrier.
-// RUN: not mla-opt %S/Inputs/marks.mlir --test-sm90-mutate="kind=drop-barrier" --sm90-simulate="args=3/-1/3/140/127:48,1/2:8,nan:256" -o /dev/null 2>&1 | FileCheck %s --check-prefix=BITS
+// RUN: not mla-opt %S/Inputs/marks.mlir --test-sm90-mutate="kind=drop-barrier" --sm90-simulate="args=3/-1/3/140/127:48,1/2:8,nan:256,0" -o /dev/null 2>&1 | FileCheck %s --check-prefix=BITS
 // BITS: error: 'sm90.set_bits' op [race] the tile of bytes 0 to 256
 // BITS: note: 'sm90.set_bits': the other access

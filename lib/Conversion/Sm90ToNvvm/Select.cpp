@@ -75,8 +75,10 @@ struct SetBits : public SelectPattern<sm90::SetBitsOp> {
     int64_t count = op.getList().getType().getDimSize(1);
     int64_t room = cast<sm90::SmemType>(op.getWork().getType()).getColumns();
     Array work = code.shared(adaptor.getWork()[0], b.getI32Type());
-    auto set = [&](Int base, Int here, Int position) {
-      // Of what is negative a word far behind the last.
+    Int first = code.low(toI64(b, adaptor.getFirst()[0]));
+    auto set = [&](Int base, Int here, Int number) {
+      // Of what is below the first a word far behind the last.
+      Int position = code.minus(number, first);
       Int word = code.minus(code.shiftRight(position, code.word(kShift)), base);
       code.ifThen(code.isBelow(word, here), [&] {
         Int bit = code.both(position, code.word(kWordBits - 1));

@@ -21,13 +21,14 @@ static constexpr int64_t kWordKeys = tile::AttendOp::kWordKeys;
 void KernelLowering::lowerSetBits(tile::SetBitsOp op) {
   constexpr int64_t wordBytes = 4;
   View from = viewOf(op.getList()), to = viewOf(op.getOut());
-  Value row = scalar(op.getRow()), zero = e.i64(0), words = to.sizes.back();
+  Value row = scalar(op.getRow()), first = scalar(op.getFirst()), zero = e.i64(0),
+        words = to.sizes.back();
   Value list = elementAddress(from, {row, zero}), out = elementAddress(to, {row, zero});
   Type word = e.getI32Type(), wide = e.getI64Type();
   e.zeroBytes(out, e.mul(words, e.i64(wordBytes)));
   e.loop(from.sizes.back(), [&](Value i) {
     Value entry = e.loadScalar(word, e.advance(list, e.mul(i, e.i64(wordBytes))));
-    Value position = arith::ExtSIOp::create(e, e.loc, wide, entry);
+    Value position = e.sub(arith::ExtSIOp::create(e, e.loc, wide, entry), first);
     Value isThere = e.both(e.compare(Predicate::sge, position, zero),
                            e.compare(Predicate::slt, position, e.mul(words, e.i64(kWordKeys))));
     e.ifThen(isThere, [&] {

@@ -118,7 +118,8 @@ tile.kernel @choose(%a: memref<?xbf16>, %b: memref<?xbf16>, %o: memref<?xbf16>, 
 // CHECK: "llvm.intr.memset"(%[[OUT:.*]], %c0_i8
 // CHECK: scf.for {{.*}} to %c48_i64
 // CHECK: %[[ENTRY:.*]] = llvm.load {{.*}} -> i32
-// CHECK: %[[NUMBER:.*]] = arith.extsi %[[ENTRY]] : i32 to i64
+// CHECK: %[[WIDE:.*]] = arith.extsi %[[ENTRY]] : i32 to i64
+// CHECK: %[[NUMBER:.*]] = arith.subi %[[WIDE]], %{{.*}} : i64
 // CHECK: arith.cmpi sge, %[[NUMBER]], %c0_i64
 // CHECK: arith.cmpi slt, %[[NUMBER]], %{{.*}} : i64
 // CHECK: scf.if
@@ -129,13 +130,13 @@ tile.kernel @choose(%a: memref<?xbf16>, %b: memref<?xbf16>, %o: memref<?xbf16>, 
 // CHECK: %[[BEFORE:.*]] = llvm.load %[[WORD]]
 // CHECK: %[[AFTER:.*]] = arith.ori %[[BEFORE]], %[[BIT]]
 // CHECK: llvm.store %[[AFTER]], %[[WORD]]
-tile.kernel @set_bits_B06(%list: memref<?xi32>, %out: memref<?xi32>, %rows: index, %words: index) {
+tile.kernel @set_bits_B06(%list: memref<?xi32>, %out: memref<?xi32>, %rows: index, %words: index, %first: index) {
   %row = tile.program_id 0
   %l = memref.reinterpret_cast %list to offset: [0], sizes: [%rows, 48], strides: [48, 1]
       : memref<?xi32> to memref<?x48xi32, strided<[48, 1]>>
   %o = memref.reinterpret_cast %out to offset: [0], sizes: [%rows, %words], strides: [%words, 1]
       : memref<?xi32> to memref<?x?xi32, strided<[?, 1]>>
-  tile.set_bits %l[%row] to %o : memref<?x48xi32, strided<[48, 1]>>, memref<?x?xi32, strided<[?, 1]>>
+  tile.set_bits %l[%row] from %first to %o : memref<?x48xi32, strided<[48, 1]>>, memref<?x?xi32, strided<[?, 1]>>
   tile.return
 }
 

@@ -3,20 +3,21 @@
 
 // Words of 32768 keys at a time, in shared memory; all of a program is one op.
 // CHECK-LABEL: sm90.kernel @set_bits
+// CHECK-SAME: %[[FIRST:[a-z0-9]+]]: index)
 // CHECK-SAME: warpgroups = 1 : i32
 // CHECK: %[[ROW:.*]] = sm90.program_id 0
 // CHECK: %[[LIST:.*]] = memref.reinterpret_cast %{{.*}} sizes: [%{{.*}}, 48]
 // CHECK: %[[OUT:.*]] = memref.reinterpret_cast
 // CHECK: %[[WORK:.*]] = sm90.alloc : <1x1024xi32, linear>
-// CHECK-NEXT: sm90.set_bits %[[LIST]][%[[ROW]]] to %[[OUT]] work %[[WORK]]
+// CHECK-NEXT: sm90.set_bits %[[LIST]][%[[ROW]]] from %[[FIRST]] to %[[OUT]] work %[[WORK]]
 // CHECK-NEXT: sm90.return
-tile.kernel @set_bits(%list: memref<?xi32>, %out: memref<?xi32>, %rows: index, %words: index) {
+tile.kernel @set_bits(%list: memref<?xi32>, %out: memref<?xi32>, %rows: index, %words: index, %first: index) {
   %row = tile.program_id 0
   %l = memref.reinterpret_cast %list to offset: [0], sizes: [%rows, 48], strides: [48, 1]
       : memref<?xi32> to memref<?x48xi32, strided<[48, 1]>>
   %o = memref.reinterpret_cast %out to offset: [0], sizes: [%rows, %words], strides: [%words, 1]
       : memref<?xi32> to memref<?x?xi32, strided<[?, 1]>>
-  tile.set_bits %l[%row] to %o : memref<?x48xi32, strided<[48, 1]>>, memref<?x?xi32, strided<[?, 1]>>
+  tile.set_bits %l[%row] from %first to %o : memref<?x48xi32, strided<[48, 1]>>, memref<?x?xi32, strided<[?, 1]>>
   tile.return
 }
 

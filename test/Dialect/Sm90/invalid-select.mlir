@@ -186,7 +186,7 @@ func.func @select_write_in_order_c3(%n: index, %i: i32, %l: !sm90.smem<2x4096xf3
 
 func.func @set_bits_c1_list(%n: index, %l: memref<?x?xi32>, %o: memref<?x?xi32>, %w: !sm90.smem<1x64xi32, linear>) {
   // expected-error @below {{expected list [rows, columns] of 'i32' with static columns, got 'memref<?x?xi32>'}}
-  sm90.set_bits %l[%n] to %o work %w : memref<?x?xi32>, memref<?x?xi32>, !sm90.smem<1x64xi32, linear>
+  sm90.set_bits %l[%n] from %n to %o work %w : memref<?x?xi32>, memref<?x?xi32>, !sm90.smem<1x64xi32, linear>
   return
 }
 
@@ -194,7 +194,7 @@ func.func @set_bits_c1_list(%n: index, %l: memref<?x?xi32>, %o: memref<?x?xi32>,
 
 func.func @set_bits_c1_list_type(%n: index, %l: memref<?x8xi64>, %o: memref<?x?xi32>, %w: !sm90.smem<1x64xi32, linear>) {
   // expected-error @below {{expected list [rows, columns] of 'i32' with static columns, got 'memref<?x8xi64>'}}
-  sm90.set_bits %l[%n] to %o work %w : memref<?x8xi64>, memref<?x?xi32>, !sm90.smem<1x64xi32, linear>
+  sm90.set_bits %l[%n] from %n to %o work %w : memref<?x8xi64>, memref<?x?xi32>, !sm90.smem<1x64xi32, linear>
   return
 }
 
@@ -202,7 +202,7 @@ func.func @set_bits_c1_list_type(%n: index, %l: memref<?x8xi64>, %o: memref<?x?x
 
 func.func @set_bits_c1_out(%n: index, %l: memref<?x8xi32>, %o: memref<?xi32>, %w: !sm90.smem<1x64xi32, linear>) {
   // expected-error @below {{expected out [rows, columns] of 'i32', got 'memref<?xi32>'}}
-  sm90.set_bits %l[%n] to %o work %w : memref<?x8xi32>, memref<?xi32>, !sm90.smem<1x64xi32, linear>
+  sm90.set_bits %l[%n] from %n to %o work %w : memref<?x8xi32>, memref<?xi32>, !sm90.smem<1x64xi32, linear>
   return
 }
 
@@ -210,7 +210,7 @@ func.func @set_bits_c1_out(%n: index, %l: memref<?x8xi32>, %o: memref<?xi32>, %w
 
 func.func @set_bits_c2_element(%n: index, %l: memref<?x8xi32>, %o: memref<?x?xi32>, %w: !sm90.smem<1x64xf32, linear>) {
   // expected-error @below {{expected work [1, W] of i32, linear, W a multiple of 4, got '!sm90.smem<1x64xf32, linear>'}}
-  sm90.set_bits %l[%n] to %o work %w : memref<?x8xi32>, memref<?x?xi32>, !sm90.smem<1x64xf32, linear>
+  sm90.set_bits %l[%n] from %n to %o work %w : memref<?x8xi32>, memref<?x?xi32>, !sm90.smem<1x64xf32, linear>
   return
 }
 
@@ -218,7 +218,7 @@ func.func @set_bits_c2_element(%n: index, %l: memref<?x8xi32>, %o: memref<?x?xi3
 
 func.func @set_bits_c2_rows(%n: index, %l: memref<?x8xi32>, %o: memref<?x?xi32>, %w: !sm90.smem<2x64xi32, linear>) {
   // expected-error @below {{expected work [1, W] of i32, linear, W a multiple of 4, got '!sm90.smem<2x64xi32, linear>'}}
-  sm90.set_bits %l[%n] to %o work %w : memref<?x8xi32>, memref<?x?xi32>, !sm90.smem<2x64xi32, linear>
+  sm90.set_bits %l[%n] from %n to %o work %w : memref<?x8xi32>, memref<?x?xi32>, !sm90.smem<2x64xi32, linear>
   return
 }
 
@@ -226,6 +226,6 @@ func.func @set_bits_c2_rows(%n: index, %l: memref<?x8xi32>, %o: memref<?x?xi32>,
 
 func.func @set_bits_c2_multiple(%n: index, %l: memref<?x8xi32>, %o: memref<?x?xi32>, %w: !sm90.smem<1x66xi32, linear>) {
   // expected-error @below {{expected work [1, W] of i32, linear, W a multiple of 4, got '!sm90.smem<1x66xi32, linear>'}}
-  sm90.set_bits %l[%n] to %o work %w : memref<?x8xi32>, memref<?x?xi32>, !sm90.smem<1x66xi32, linear>
+  sm90.set_bits %l[%n] from %n to %o work %w : memref<?x8xi32>, memref<?x?xi32>, !sm90.smem<1x66xi32, linear>
   return
 }

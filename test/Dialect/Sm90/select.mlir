@@ -34,7 +34,7 @@ func.func @select_B41(%v: memref<?x?xf32, strided<[?, 1]>>, %o: memref<?x7xi32, 
 // B06: a list's numbers as bits.
 // CHECK-LABEL: func @set_bits_B06
 func.func @set_bits_B06(%l: memref<?x8xi32, strided<[8, 1]>>, %o: memref<?x?xi32, strided<[?, 1]>>, %n: index, %w: !sm90.smem<1x64xi32, linear>) {
-  // CHECK: sm90.set_bits %{{.*}}[%{{.*}}] to %{{.*}} work %{{.*}} : memref<?x8xi32, strided<[8, 1]>>, memref<?x?xi32, strided<[?, 1]>>, <1x64xi32, linear>
-  sm90.set_bits %l[%n] to %o work %w : memref<?x8xi32, strided<[8, 1]>>, memref<?x?xi32, strided<[?, 1]>>, !sm90.smem<1x64xi32, linear>
+  // CHECK: sm90.set_bits %{{.*}}[%{{.*}}] from %{{.*}} to %{{.*}} work %{{.*}} : memref<?x8xi32, strided<[8, 1]>>, memref<?x?xi32, strided<[?, 1]>>, <1x64xi32, linear>
+  sm90.set_bits %l[%n] from %n to %o work %w : memref<?x8xi32, strided<[8, 1]>>, memref<?x?xi32, strided<[?, 1]>>, !sm90.smem<1x64xi32, linear>
   return
 }

@@ -1204,7 +1204,7 @@ func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows) {
 
 func.func @set_bits_c1_list_k(%n: index, %l: memref<?x?xi32>, %o: memref<?x?xi32>) {
   // expected-error @below {{expected a list [rows, K] of i32 with a static K and a column stride of 1, got 'memref<?x?xi32>'}}
-  tile.set_bits %l[%n] to %o : memref<?x?xi32>, memref<?x?xi32>
+  tile.set_bits %l[%n] from %n to %o : memref<?x?xi32>, memref<?x?xi32>
   return
 }
 
@@ -1212,7 +1212,7 @@ func.func @set_bits_c1_list_k(%n: index, %l: memref<?x?xi32>, %o: memref<?x?xi32
 
 func.func @set_bits_c1_list_type(%n: index, %l: memref<?x8xi64>, %o: memref<?x?xi32>) {
   // expected-error @below {{expected a list [rows, K] of i32 with a static K and a column stride of 1, got 'memref<?x8xi64>'}}
-  tile.set_bits %l[%n] to %o : memref<?x8xi64>, memref<?x?xi32>
+  tile.set_bits %l[%n] from %n to %o : memref<?x8xi64>, memref<?x?xi32>
   return
 }
 
@@ -1220,7 +1220,7 @@ func.func @set_bits_c1_list_type(%n: index, %l: memref<?x8xi64>, %o: memref<?x?x
 
 func.func @set_bits_c1_list_rank(%n: index, %l: memref<8xi32>, %o: memref<?x?xi32>) {
   // expected-error @below {{expected a list [rows, K] of i32 with a static K and a column stride of 1, got 'memref<8xi32>'}}
-  tile.set_bits %l[%n] to %o : memref<8xi32>, memref<?x?xi32>
+  tile.set_bits %l[%n] from %n to %o : memref<8xi32>, memref<?x?xi32>
   return
 }
 
@@ -1228,7 +1228,7 @@ func.func @set_bits_c1_list_rank(%n: index, %l: memref<8xi32>, %o: memref<?x?xi3
 
 func.func @set_bits_c1_list_stride(%n: index, %l: memref<?x8xi32, strided<[16, 2]>>, %o: memref<?x?xi32>) {
   // expected-error @below {{expected a list [rows, K] of i32 with a static K and a column stride of 1, got 'memref<?x8xi32, strided<[16, 2]>>'}}
-  tile.set_bits %l[%n] to %o : memref<?x8xi32, strided<[16, 2]>>, memref<?x?xi32>
+  tile.set_bits %l[%n] from %n to %o : memref<?x8xi32, strided<[16, 2]>>, memref<?x?xi32>
   return
 }
 
@@ -1236,7 +1236,7 @@ func.func @set_bits_c1_list_stride(%n: index, %l: memref<?x8xi32, strided<[16, 2
 
 func.func @set_bits_c1_out_type(%n: index, %l: memref<?x8xi32>, %o: memref<?x?xf32>) {
   // expected-error @below {{expected out [rows, words] of i32 with a column stride of 1, got 'memref<?x?xf32>'}}
-  tile.set_bits %l[%n] to %o : memref<?x8xi32>, memref<?x?xf32>
+  tile.set_bits %l[%n] from %n to %o : memref<?x8xi32>, memref<?x?xf32>
   return
 }
 
@@ -1244,7 +1244,7 @@ func.func @set_bits_c1_out_type(%n: index, %l: memref<?x8xi32>, %o: memref<?x?xf
 
 func.func @set_bits_c1_out_rank(%n: index, %l: memref<?x8xi32>, %o: memref<?xi32>) {
   // expected-error @below {{expected out [rows, words] of i32 with a column stride of 1, got 'memref<?xi32>'}}
-  tile.set_bits %l[%n] to %o : memref<?x8xi32>, memref<?xi32>
+  tile.set_bits %l[%n] from %n to %o : memref<?x8xi32>, memref<?xi32>
   return
 }
 
@@ -1252,7 +1252,7 @@ func.func @set_bits_c1_out_rank(%n: index, %l: memref<?x8xi32>, %o: memref<?xi32
 
 func.func @set_bits_c1_out_stride(%n: index, %l: memref<?x8xi32>, %o: memref<?x?xi32, strided<[?, 2]>>) {
   // expected-error @below {{expected out [rows, words] of i32 with a column stride of 1, got 'memref<?x?xi32, strided<[?, 2]>>'}}
-  tile.set_bits %l[%n] to %o : memref<?x8xi32>, memref<?x?xi32, strided<[?, 2]>>
+  tile.set_bits %l[%n] from %n to %o : memref<?x8xi32>, memref<?x?xi32, strided<[?, 2]>>
   return
 }
 

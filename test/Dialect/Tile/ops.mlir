@@ -264,7 +264,7 @@ tile.kernel @attend(%q: memref<?xbf16>, %pool: memref<?xbf16>, %codes: memref<?x
 
 // B06: a list's numbers as bits, bits as a tile, and attention to keys whose bits are set.
 // CHECK-LABEL: tile.kernel @bits_B06
-// CHECK: tile.set_bits %{{.*}}[%{{.*}}] to %{{.*}} : memref<?x7xi32, strided<[7, 1]>>, memref<?x?xi32, strided<[?, 1]>>
+// CHECK: tile.set_bits %{{.*}}[%{{.*}}] from %{{.*}} to %{{.*}} : memref<?x7xi32, strided<[7, 1]>>, memref<?x?xi32, strided<[?, 1]>>
 // CHECK: tile.test_bits %{{.*}}, %{{.*}} : tensor<64xi32>, tensor<64xi32> -> tensor<64x64xi1>
 // CHECK: tile.attend {{.*}} limit %{{.*}} diagonal %{{.*}} marks(%{{.*}} : memref<?x?xi32, strided<[?, 1]>>) {block = 64 : i64
 // CHECK: tile.attend {{.*}} limit %{{.*}} marks(%{{.*}} : memref<?x?xi32, strided<[?, 1]>>) start(%{{.*}}, %{{.*}}, %{{.*}} : tensor<64xf32>
@@ -276,7 +276,7 @@ tile.kernel @bits_B06(%list: memref<?xi32>, %words: memref<?xi32>, %q: memref<?x
       : memref<?xi32> to memref<?x?xi32, strided<[?, 1]>>
   %qv = memref.reinterpret_cast %q to offset: [0], sizes: [%n, 64], strides: [64, 1]
       : memref<?xbf16> to memref<?x64xbf16, strided<[64, 1]>>
-  tile.set_bits %l[%n] to %w : memref<?x7xi32, strided<[7, 1]>>, memref<?x?xi32, strided<[?, 1]>>
+  tile.set_bits %l[%n] from %n to %w : memref<?x7xi32, strided<[7, 1]>>, memref<?x?xi32, strided<[?, 1]>>
   %row = arith.constant dense<5> : tensor<64xi32>
   %bits = tile.test_bits %row, %row : tensor<64xi32>, tensor<64xi32> -> tensor<64x64xi1>
   %qt = tile.load %qv[%c0, %c0] : memref<?x64xbf16, strided<[64, 1]>> -> tensor<64x64xbf16>

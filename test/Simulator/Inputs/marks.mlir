@@ -1,5 +1,5 @@
-// The numbers of two lists of 24 as bits of four words each, and these as columns of 0 and 1.
-sm90.kernel @marks(%list: memref<?xi32>, %marks: memref<?xi32>, %out: memref<?xf32>)
+// The numbers of two lists of 24 from %first on as bits of four words each, and these as columns of 0 and 1.
+sm90.kernel @marks(%list: memref<?xi32>, %marks: memref<?xi32>, %out: memref<?xf32>, %first: index)
     attributes {shared_bytes = 256 : i64, warpgroups = 2 : i32} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -20,7 +20,7 @@ sm90.kernel @marks(%list: memref<?xi32>, %marks: memref<?xi32>, %out: memref<?xf
       : memref<?xf32> to memref<2x128xf32, strided<[128, 1]>>
   %work = sm90.alloc offset 0 : !sm90.smem<1x64xi32, linear>
   scf.for %row = %c0 to %c2 step %c1 {
-    sm90.set_bits %l[%row] to %w work %work
+    sm90.set_bits %l[%row] from %first to %w work %work
         : memref<2x24xi32, strided<[24, 1]>>, memref<2x4xi32, strided<[4, 1]>>, !sm90.smem<1x64xi32, linear>
     sm90.barrier
   }

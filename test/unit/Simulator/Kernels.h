@@ -100,12 +100,16 @@ inline Kernel makeHeld(int64_t length) {
   return {"held", {scores, std::vector<int32_t>(100, -2), length}};
 }
 
+/// The number that the first bit stands for.
+inline constexpr int64_t kFirstMark = 5;
+
 /// Two lists, of which some numbers are those of no bit and some come twice.
 inline Kernel makeMarks() {
   std::vector<int32_t> list(2 * 24);
   for (int32_t i = 0; i < 2 * 24; ++i)
     list[i] = i % 5 == 3 ? -1 : i * i * 31 % 140;
-  return {"marks", {list, std::vector<int32_t>(2 * 4, -2), std::vector<float>(2 * 128, NAN)}};
+  return {"marks",
+          {list, std::vector<int32_t>(2 * 4, -2), std::vector<float>(2 * 128, NAN), kFirstMark}};
 }
 
 /// All codes of e4m3 but NaN's, several times, as they are turned into bf16.

@@ -24,7 +24,7 @@ void mlac::emitSetBits(OpBuilder &builder, tile::SetBitsOp setBits, const IRMapp
       sm90::SmemType::get(b.getContext(), {1, kBitWords}, b.getI32Type(), sm90::SmemLayout::Linear);
   Value work = sm90::AllocOp::create(b, type, /*offset=*/IntegerAttr());
   sm90::SetBitsOp::create(b, values.lookup(setBits.getList()), values.lookup(setBits.getRow()),
-                          values.lookup(setBits.getOut()), work);
+                          values.lookup(setBits.getFirst()), values.lookup(setBits.getOut()), work);
 }
 
 LogicalResult mlac::emitTestBits(OpBuilder &builder, tile::TestBitsOp test, Type type,

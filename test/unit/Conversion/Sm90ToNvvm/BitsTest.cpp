@@ -33,10 +33,12 @@ struct ListCase {
   int64_t warpgroups;
   int64_t count, pitch, offset; // of the list's rows: whether four numbers are loaded at once
   int64_t words, work;          // a row's, and as many at a time
+  int64_t first = 0;            // the number of a row's first bit
 };
 
 constexpr const char *kSetBits = R"(
-sm90.kernel @set_bits(%list: memref<?xi32>, %out: memref<?xi32>, %rows: index, %words: index, %pitch: index)
+sm90.kernel @set_bits(%list: memref<?xi32>, %out: memref<?xi32>, %rows: index, %words: index, %pitch: index,
+                      %first: index)
     attributes {warpgroups = $W$ : i32, shared_bytes = $BYTES$ : i64} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -46,7 +48,7 @@ sm90.kernel @set_bits(%list: memref<?xi32>, %out: memref<?xi32>, %rows: index, %
       : memref<?xi32> to memref<?x?xi32, strided<[?, 1], offset: 1>>
   %work = sm90.alloc offset 0 : !sm90.smem<1x$WORK$xi32, linear>
   scf.for %row = %c0 to %rows step %c1 {
-    sm90.set_bits %l[%row] to %o work %work
+    sm90.set_bits %l[%row] from %first to %o work %work
         : memref<?x$COUNT$xi32, strided<[$PITCH$, 1], offset: $OFFSET$>>, memref<?x?xi32, strided<[?, 1], offset: 1>>,
           !sm90.smem<1x$WORK$xi32, linear>
     sm90.barrier
@@ -56,16 +58,18 @@ sm90.kernel @set_bits(%list: memref<?xi32>, %out: memref<?xi32>, %rows: index, %
 
 /// What indexers select, and what a list may hold besides: nothing, twice the same, numbers of keys
 /// that have no bit, and the ends of what has one.
-int32_t drawNumber(std::mt19937 &random, int64_t bits) {
+int32_t drawNumber(std::mt19937 &random, int64_t first, int64_t bits) {
   constexpr int32_t least = std::numeric_limits<int32_t>::min(),
                     most = std::numeric_limits<int32_t>::max();
-  const int64_t edges[] = {-1, -1, -32, least, most, 0, 31, bits - 1, bits, bits + 31, 2 * bits};
+  const int64_t edges[] = {
+      -1,           -1,        -32,        least,   most, 0, 31, first - 1, first, first + bits - 1,
+      first + bits, bits + 31, first - 32, 2 * bits};
   uint32_t kind = random() % 4;
   if (kind == 0)
     return static_cast<int32_t>(edges[random() % std::size(edges)]);
   if (kind == 1) // of few, so that many come twice
-    return static_cast<int32_t>(random() % 8);
-  return static_cast<int32_t>(random() % std::max<int64_t>(bits, 1));
+    return static_cast<int32_t>(first + random() % 8);
+  return static_cast<int32_t>(first + random() % std::max<int64_t>(bits, 1));
 }
 
 class SetBits : public Sm90ToNvvmTest, public ::testing::WithParamInterface<ListCase> {};
@@ -87,18 +91,18 @@ TEST_P(SetBits, AreThoseOfTheList) {
   // What is between rows of the list would set bits.
   std::vector<int32_t> list(c.offset + rows * c.pitch);
   for (int32_t &number : list)
-    number = drawNumber(random, kWordBits * c.words);
+    number = drawNumber(random, c.first, kWordBits * c.words);
   std::vector<uint32_t> out(1 + rows * pitch, kPoison), expected = out;
   for (int64_t row = 0; row < rows; ++row) {
     uint32_t *words = &expected[1 + row * pitch];
     std::fill_n(words, c.words, 0);
     for (int64_t i = 0; i < c.count; ++i)
-      if (int64_t number = list[c.offset + row * c.pitch + i];
+      if (int64_t number = list[c.offset + row * c.pitch + i] - c.first;
           number >= 0 && number < kWordBits * c.words)
         words[number / kWordBits] |= uint32_t(1) << number % kWordBits;
   }
   run({Argument::buffer(list), Argument::buffer(out), Argument::index(rows),
-       Argument::index(c.words), Argument::index(pitch)});
+       Argument::index(c.words), Argument::index(pitch), Argument::index(c.first)});
   for (size_t i = 0; i < out.size(); ++i)
     ASSERT_EQ(out[i], expected[i]) << i;
   assemble();
@@ -117,7 +121,11 @@ INSTANTIATE_TEST_SUITE_P(
         ListCase{"LastOfOne", 1, 512, 512, 0, 129, 128},
         // Fewer words than threads and more, by one warpgroup and by two.
         ListCase{"OneWord", 1, 8, 8, 0, 1, 64}, ListCase{"ManyWords", 2, 700, 700, 0, 600, 1024},
-        ListCase{"FullWork", 2, 2048, 2048, 0, 1024, 1024}, ListCase{"NoWord", 1, 8, 8, 0, 0, 64}),
+        ListCase{"FullWork", 2, 2048, 2048, 0, 1024, 1024}, ListCase{"NoWord", 1, 8, 8, 0, 0, 64},
+        // From within a word on, by fours and by ones, in two passes; and as far as numbers go.
+        ListCase{"FromWithinAWord", 1, 64, 64, 0, 40, 64, 77},
+        ListCase{"OnesFrom", 1, 51, 51, 0, 128, 64, 4095},
+        ListCase{"FromTheLast", 1, 64, 64, 0, 40, 64, (int64_t(1) << 31) - 40 * kWordBits}),
     [](const auto &info) { return std::string(info.param.name); });
 
 //===----------------------------------------------------------------------===//

@@ -226,13 +226,13 @@ Case makeMostTopK() { return makeTopK("top_k_most", 4096, {4097, 12345}); }
 
 /// Rows of more words than are put together at a time, of numbers with a bit and without.
 Case makeSetBits() {
-  constexpr int64_t rows = 3, count = 300, words = 1100;
+  constexpr int64_t rows = 3, count = 300, words = 1100, first = 41;
   std::mt19937 random(17);
   std::vector<int32_t> list(rows * count);
   for (int32_t &number : list)
     number = static_cast<int32_t>(random() % (32 * words + 99)) - 50;
   return {"set_bits",
-          {list, std::vector<int32_t>(rows * words, 0x5a5a5a5a), rows, words},
+          {list, std::vector<int32_t>(rows * words, 0x5a5a5a5a), rows, words, first},
           {rows, 1, 1}};
 }
 

@@ -22,24 +22,25 @@ constexpr uint32_t kPoison = 0xA5A5A5A5;
 class Bits : public testing::TestWithParam<std::string> {};
 
 constexpr const char *kSetBits = R"(
-tile.kernel @set_bits(%list: memref<?xi32>, %out: memref<?xi32>, %rows: index, %words: index, %pitch: index) {
+tile.kernel @set_bits(%list: memref<?xi32>, %out: memref<?xi32>, %rows: index, %words: index, %pitch: index, %first: index) {
   %row = tile.program_id 0
   %l = memref.reinterpret_cast %list to offset: [3], sizes: [%rows, 50], strides: [53, 1] : memref<?xi32> to memref<?x50xi32, strided<[53, 1], offset: 3>>
   %o = memref.reinterpret_cast %out to offset: [1], sizes: [%rows, %words], strides: [%pitch, 1] : memref<?xi32> to memref<?x?xi32, strided<[?, 1], offset: 1>>
-  tile.set_bits %l[%row] to %o : memref<?x50xi32, strided<[53, 1], offset: 3>>, memref<?x?xi32, strided<[?, 1], offset: 1>>
+  tile.set_bits %l[%row] from %first to %o : memref<?x50xi32, strided<[53, 1], offset: 3>>, memref<?x?xi32, strided<[?, 1], offset: 1>>
   tile.return
 }
 )";
 
 /// What a list may hold: numbers of bits, many of them twice, and such as no bit has.
-int32_t drawNumber(std::mt19937 &random, int64_t bits) {
+int32_t drawNumber(std::mt19937 &random, int64_t first, int64_t bits) {
   constexpr int32_t least = std::numeric_limits<int32_t>::min(),
                     most = std::numeric_limits<int32_t>::max();
-  const int64_t edges[] = {-1, -32, least, most, 0, 31, bits - 1, bits, 2 * bits};
+  const int64_t edges[] = {
+      -1, -32, least, most, 0, 31, first - 1, first, first + bits - 1, first + bits, 2 * bits};
   uint32_t kind = random() % 4;
   if (kind == 0)
     return static_cast<int32_t>(edges[random() % std::size(edges)]);
-  return static_cast<int32_t>(random() % (kind == 1 ? 8 : bits));
+  return static_cast<int32_t>(first + random() % (kind == 1 ? 8 : bits));
 }
 
 } // namespace
@@ -48,24 +49,30 @@ TEST_P(Bits, B06_AreThoseOfTheList) {
   auto image = KernelImage::compile(kSetBits, GetParam());
   ASSERT_TRUE(image);
   constexpr int64_t rows = 4, count = 50, listPitch = 53, listStart = 3;
-  for (int64_t words : {1, 3, 40}) {
+  // Of the last case the bits end where numbers of 32 bits do.
+  for (auto [words, first] : {std::pair<int64_t, int64_t>(1, 0),
+                              {3, 0},
+                              {40, 0},
+                              {3, 77},
+                              {40, 4096},
+                              {3, (int64_t(1) << 31) - 3 * kWordBits}}) {
     std::mt19937 random(static_cast<unsigned>(words));
     int64_t pitch = words + 1; // a word between rows, which is no row's
     // What is between rows of the list would set bits.
     std::vector<int32_t> list(listStart + rows * listPitch);
     for (int32_t &number : list)
-      number = drawNumber(random, kWordBits * words);
+      number = drawNumber(random, first, kWordBits * words);
     std::vector<uint32_t> out(1 + rows * pitch, kPoison), expected = out;
     for (int64_t row = 0; row < rows; ++row) {
       uint32_t *own = &expected[1 + row * pitch];
       std::fill_n(own, words, 0);
       for (int64_t i = 0; i < count; ++i)
-        if (int64_t number = list[listStart + row * listPitch + i];
+        if (int64_t number = list[listStart + row * listPitch + i] - first;
             number >= 0 && number < kWordBits * words)
           own[number / kWordBits] |= uint32_t(1) << number % kWordBits;
     }
-    image->launch("set_bits", {list, out, rows, words, pitch}, {rows});
-    EXPECT_EQ(out, expected) << words;
+    image->launch("set_bits", {list, out, rows, words, pitch, first}, {rows});
+    EXPECT_EQ(out, expected) << words << " from " << first;
   }
 }
 

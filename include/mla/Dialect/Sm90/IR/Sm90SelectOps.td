@@ -198,11 +198,12 @@ def Sm90_SetBitsOp : Sm90_Op<"set_bits"> {
     (C1) list and out are [rows, columns] i32, the list's columns static. (C2) work is [1, W] i32, linear,
     W a multiple of 4.
   }];
-  let arguments = (ins Arg<Sm90_View, "", [MemRead]>:$list, Index:$row,
+  let arguments = (ins Arg<Sm90_View, "", [MemRead]>:$list, Index:$row, Index:$first,
                        Arg<Sm90_View, "", [MemWrite]>:$out,
                        Arg<Sm90_Smem, "", [MemRead, MemWrite]>:$work);
   let assemblyFormat = [{
-    $list `[` $row `]` `to` $out `work` $work attr-dict `:` type($list) `,` type($out) `,` type($work)
+    $list `[` $row `]` `from` $first `to` $out `work` $work attr-dict
+    `:` type($list) `,` type($out) `,` type($work)
   }];
   let hasVerifier = 1;
 }

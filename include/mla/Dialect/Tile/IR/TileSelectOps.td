@@ -68,21 +68,23 @@ def Tile_TopKOp : Tile_Op<"top_k", [AttrSizedOperandSegments]> {
 def Tile_SetBitsOp : Tile_Op<"set_bits"> {
   let summary = "the numbers of a list as bits of a row";
   let description = [{
-    Bit p mod 32 of `out[row, p / 32]` becomes 1 where p is in `list[row]`, and 0 elsewhere in the row.
-    Numbers that are negative, or not below 32 times the columns of `out`, set none; those that come
-    twice are there once.
+    Bit p mod 32 of `out[row, p / 32]` becomes 1 where first + p is in `list[row]`, and 0 elsewhere in the
+    row. Numbers below `first`, or not below it and 32 times the columns of `out`, set none; those that
+    come twice are there once. `first` is not negative, and what it and the columns name is below 2^31.
 
-    Example: which of 4096 keys are among 2048 that were selected.
+    Example: which of the 4096 keys from %first on are among 2048 that were selected.
     ```mlir
-    tile.set_bits %list[%row] to %out
+    tile.set_bits %list[%row] from %first to %out
         : memref<?x2048xi32, strided<[2048, 1]>>, memref<?x128xi32, strided<[128, 1]>>
     ```
 
     (C1) both have rank 2, i32 and a column stride of 1; the list's columns are static.
   }];
-  let arguments = (ins Arg<Tile_View, "", [MemRead]>:$list, Index:$row,
+  let arguments = (ins Arg<Tile_View, "", [MemRead]>:$list, Index:$row, Index:$first,
                        Arg<Tile_View, "", [MemWrite]>:$out);
-  let assemblyFormat = "$list `[` $row `]` `to` $out attr-dict `:` type($list) `,` type($out)";
+  let assemblyFormat = [{
+    $list `[` $row `]` `from` $first `to` $out attr-dict `:` type($list) `,` type($out)
+  }];
   let hasVerifier = 1;
 }
 
