@@ -148,6 +148,7 @@ FailureOr<std::unique_ptr<package::FunctionT>> PlanSerializer::run() {
   function->decode_threshold = threshold;
   if (auto whole = plan->getAttrOfType<StringAttr>(tile::kDecodesOfAttr))
     function->decodes_of = whole.str();
+  function->optional_chunks = plan->hasAttr(tile::kOptionalChunksAttr);
 
   for (auto work : plan.getBody().getOps<tile::WorkOp>())
     if (failed(convertWork(work)))

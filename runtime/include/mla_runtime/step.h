@@ -256,6 +256,7 @@ MLA_API mla_status mla_plan_function(mla_plan *plan, const char **name);
      max_decode_seq_len: keys of the longest decode
      max_prefill_query_len: new tokens of the longest prefill
      prefill_context_len: cached tokens of all prefills
+     prefill_attended_pairs: attended_pairs of all prefills
    of every step:
      is_padded: 1 if the step has the sizes of a shape, whatever its batch
    of functions that may attend apart to a shared prefix (`tile.shared_prefix`):
@@ -269,6 +270,7 @@ MLA_API mla_status mla_plan_function(mla_plan *plan, const char **name);
      num_chunks: chunks of cached context; of the prefills, where the batch is split
      chunk_capacity: tokens of one request in one chunk (MCC)
      chunk_tokens: tokens of the largest chunk, over all requests
+     chunk_request_tokens: most tokens that one request has in a chunk
    of functions that gather whole requests (`mla.gather` `whole`):
      num_gathers: chunks of whole requests; of the prefills, where the batch is split
      gather_rows: keys of the largest of these chunks, over all its requests

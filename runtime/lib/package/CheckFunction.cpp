@@ -206,6 +206,7 @@ Status PackageVerifier::readFunction(const fb::Target &target, const fb::Functio
     MLAC_RETURN_IF_ERROR(readPrompts(*prompts, function));
   MLAC_RETURN_IF_ERROR(checkUses(function));
   function.usesChunks = findUse(function, step::Owner::Chunks) != nullptr;
+  function.hasOptionalChunks = raw->optional_chunks();
   function.gathersWhole = findUse(function, step::Owner::Gathers) != nullptr;
   return checkSteps(target, function, raw->steps(), [this](int64_t parts) { return spend(parts); });
 }

@@ -49,6 +49,8 @@ struct FunctionInfo {
   int64_t maxQueryLen;     // 0: any
   /// Whether the function asks for the tables of chunked context.
   bool usesChunks;
+  /// Whether it does without them where the workspace holds none.
+  bool hasOptionalChunks;
   /// Whether it asks for those of whole requests.
   bool gathersWhole;
   /// How the step's attention is partitioned; nothing if it is not.

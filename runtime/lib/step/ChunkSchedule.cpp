@@ -41,6 +41,7 @@ Status mlac::runtime::scheduleChunks(std::span<const int32_t> contextLens, int64
                  " is smaller than one page (", pageSize, " tokens) for each of ",
                  schedule.numContext, " requests with context");
   schedule.numChunks = ceilDiv(longest, schedule.capacity);
+  schedule.requestTokens = std::min(longest, schedule.capacity);
   for (int64_t chunk = 0; chunk < schedule.numChunks; ++chunk) {
     int64_t total = 0;
     for (int32_t length : contextLens)
@@ -66,6 +67,7 @@ void mlac::runtime::setChunkDims(DimValues &dims, const ChunkSchedule &chunks) {
   at(dims, Dim::NumChunks) = chunks.numChunks;
   at(dims, Dim::ChunkCapacity) = chunks.capacity;
   at(dims, Dim::ChunkTokens) = chunks.chunkTokens;
+  at(dims, Dim::ChunkRequestTokens) = chunks.requestTokens;
 }
 
 //===----------------------------------------------------------------------===//
@@ -84,7 +86,15 @@ static Status schedulePadded(StepState &state) {
     return Status();
   state.chunks.numChunks = ceilDiv(state.dim(Dim::MaxSeqLen), state.chunks.capacity);
   state.chunks.chunkTokens = std::min(limits.workspaceTokens, sharers * state.chunks.capacity);
+  state.chunks.requestTokens = std::min(state.dim(Dim::MaxSeqLen), state.chunks.capacity);
   return Status();
+}
+
+/// Whether the workspace has a page for each request with context.
+static bool holdsChunks(const StepState &state) {
+  auto sharers =
+      std::ranges::count_if(state.contextLens, [](int32_t length) { return length > 0; });
+  return state.limits.workspaceTokens >= sharers * state.limits.pageSize;
 }
 
 static void listContexts(StepState &state) {
@@ -94,10 +104,12 @@ static void listContexts(StepState &state) {
     state.contextLens.push_back(static_cast<int32_t>(place.contextLen()));
 }
 
-Status mlac::runtime::measureChunks(StepState &state, const StepDemand &) {
+Status mlac::runtime::measureChunks(StepState &state, const StepDemand &demand) {
   const StepLimits &limits = state.limits;
   listContexts(state);
-  if (state.isPadded()) {
+  if (demand.function.hasOptionalChunks && (state.isPadded() || !holdsChunks(state))) {
+    state.chunks = {};
+  } else if (state.isPadded()) {
     MLAC_RETURN_IF_ERROR(schedulePadded(state));
     listContexts(state);
   } else {

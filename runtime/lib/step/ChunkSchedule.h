@@ -30,6 +30,7 @@ struct ChunkSchedule {
   int64_t capacity = 0;   // tokens per request and chunk
   int64_t numChunks = 0;
   int64_t chunkTokens = 0; // largest total of one chunk
+  int64_t requestTokens = 0; // most of one request in one chunk
 };
 
 /// Error: the workspace holds less than a page per request with context.

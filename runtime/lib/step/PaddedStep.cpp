@@ -70,7 +70,9 @@ static void setPaddedDims(const mla_step_shape &shape, int64_t decodeThreshold, 
       {Dim::MaxDecodeQueryLen, std::min(decodeThreshold, shape.num_decode_tokens)},
       {Dim::MaxDecodeSeqLen, shape.max_seq_len},
       {Dim::MaxPrefillQueryLen, shape.max_query_len},
-      {Dim::PrefillContextLen, prefills * shape.max_seq_len}};
+      {Dim::PrefillContextLen, prefills * shape.max_seq_len},
+      {Dim::PrefillAttendedPairs,
+       (shape.num_tokens - shape.num_decode_tokens) * shape.max_seq_len}};
   for (auto [dim, value] : sizes)
     at(dims, dim) = value;
 }

@@ -128,7 +128,7 @@ Status mlac::runtime::measureBatch(StepState &state, const StepDemand &) {
     maxSeq = std::max(maxSeq, query + context);
     maxContext = std::max(maxContext, context);
     contexts += context;
-    pairs += query * context + query * (query + 1) / 2;
+    pairs += countPairs(query, context);
     having += context > 0;
   }
   state.dim(Dim::NumRequests) = numRequests;

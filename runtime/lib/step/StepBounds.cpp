@@ -63,6 +63,7 @@ DimValues mlac::runtime::largestDims(const StepLimits &limits, int64_t numReques
     at(dims, Dim::MaxDecodeQueryLen) = at(dims, Dim::MaxPrefillQueryLen) = longestQuery;
     at(dims, Dim::MaxDecodeSeqLen) = at(dims, Dim::MaxSeqLen);
     at(dims, Dim::PrefillContextLen) = at(dims, Dim::TotalContextLen);
+    at(dims, Dim::PrefillAttendedPairs) = at(dims, Dim::AttendedPairs);
   }
   ChunkSchedule chunks;
   // With a workspace below a page per request, steps of so many requests with
@@ -73,6 +74,7 @@ DimValues mlac::runtime::largestDims(const StepLimits &limits, int64_t numReques
     chunks.numContext = numRequests;
     chunks.numChunks = ceilDiv(limits.maxSeqLen, chunks.capacity);
     chunks.chunkTokens = std::min(limits.workspaceTokens, numRequests * chunks.capacity);
+    chunks.requestTokens = std::min(limits.maxSeqLen, chunks.capacity);
   }
   setChunkDims(dims, chunks);
   if (limits.hasGathers)

@@ -39,6 +39,7 @@ Status mlac::runtime::measureParts(StepState &state, const StepDemand &demand) {
   for (const StepPlace &place : state.prefillPlaces()) {
     state.raise(Dim::MaxPrefillQueryLen, place.queryLen());
     state.dim(Dim::PrefillContextLen) += place.contextLen();
+    state.dim(Dim::PrefillAttendedPairs) += countPairs(place.queryLen(), place.contextLen());
   }
   return Status();
 }

@@ -56,6 +56,11 @@ struct StepRequest {
 /// Who says where the tokens of a batch are.
 enum class StepSource { Sequences, HostTables, DeviceTables };
 
+/// Keys that the query's tokens see: each all of the context, and the query's up to its own.
+inline int64_t countPairs(int64_t queryLen, int64_t contextLen) {
+  return queryLen * contextLen + queryLen * (queryLen + 1) / 2;
+}
+
 /// Where a request stands; `request` is null where none does.
 struct StepPlace {
   const StepRequest *request;

@@ -38,7 +38,8 @@ protected:
     rows[0].clear(mirror);
   }
   /// A batch of (context, query) requests, measured and filled for a threshold.
-  void plan(const std::vector<std::pair<int64_t, int32_t>> &requests, int64_t threshold) {
+  void plan(const std::vector<std::pair<int64_t, int32_t>> &requests, int64_t threshold,
+            bool hasOptionalChunks = false) {
     std::vector<mla_sequence> ids;
     std::vector<int32_t> lens;
     for (auto [context, query] : requests) {
@@ -49,6 +50,7 @@ protected:
     ASSERT_TRUE(planner.measure(cache, batch).isOk());
     FunctionInfo function{};
     function.usesChunks = true;
+    function.hasOptionalChunks = hasOptionalChunks;
     function.work = kWorks[0];
     ASSERT_TRUE(planner.measureFor({function, threshold}).isOk());
     ASSERT_LE(planner.layout().bytes, planner.maxBytes());
@@ -86,6 +88,8 @@ TEST_F(StepPartsTest, B23_PartsHaveTheirOwnSizesAndTables) {
   EXPECT_EQ(dim(Dim::MaxDecodeSeqLen), 41);
   EXPECT_EQ(dim(Dim::MaxPrefillQueryLen), 9);
   EXPECT_EQ(dim(Dim::PrefillContextLen), 6 + 7);
+  EXPECT_EQ(dim(Dim::PrefillAttendedPairs), 45 + (5 * 6 + 15) + (7 + 1));
+  EXPECT_EQ(dim(Dim::AttendedPairs), 41 + 4 + dim(Dim::PrefillAttendedPairs));
   EXPECT_EQ(array(Metadata::QueryStartLoc), (std::vector<int32_t>{0, 1, 2, 11, 16, 17}));
   EXPECT_EQ(array(Metadata::PrefillQueryStartLoc), (std::vector<int32_t>{2, 11, 16, 17}));
   std::vector<int32_t> all = array(Metadata::BlockTable);
@@ -127,10 +131,26 @@ TEST_F(StepPartsTest, Erratum2_A45_ChunksAreThoseOfPrefills) {
   plan({{40, 1}, {3, 1}, {0, 9}, {6, 5}, {9, 2}}, 1);
   // W = 16 over two prefills with context: 8 tokens each, two chunks.
   EXPECT_EQ(dim(Dim::ChunkCapacity), 8);
+  EXPECT_EQ(dim(Dim::ChunkRequestTokens), 8);
   EXPECT_EQ(array(Metadata::ChunkCuSeqLens), (std::vector<int32_t>{0, 0, 6, 14, //
                                                                    0, 0, 0, 1}));
   int64_t columns = dim(Dim::MaxBlocksPerRequest);
   EXPECT_EQ(array(Metadata::PrefillBlockTable)[columns], array(Metadata::BlockTable)[3 * columns]);
+}
+
+// W = 16 holds a page of 4 tokens for each of four requests.
+TEST_F(StepPartsTest, B06_OptionalChunksAreThereWhereTheyFit) {
+  std::vector<std::pair<int64_t, int32_t>> requests(4, {9, 2});
+  plan(requests, 1, /*hasOptionalChunks=*/true);
+  EXPECT_EQ(dim(Dim::ChunkCapacity), 4);
+  EXPECT_EQ(dim(Dim::NumChunks), 3);
+  EXPECT_EQ(dim(Dim::ChunkTokens), 16);
+  requests.push_back({1, 2});
+  plan(requests, 1, /*hasOptionalChunks=*/true);
+  for (Dim size : {Dim::ChunkCapacity, Dim::NumChunks, Dim::ChunkTokens, Dim::ChunkRequestTokens})
+    EXPECT_EQ(dim(size), 0) << dimName(size);
+  EXPECT_TRUE(array(Metadata::ChunkCuSeqLens).empty());
+  EXPECT_EQ(dim(Dim::PrefillContextLen), 37);
 }
 
 // The longest context of all requests, decodes included, made useless chunks.
@@ -138,6 +158,7 @@ TEST_F(StepPartsTest, Erratum3_DecodesMakeNoChunks) {
   plan({{60, 1}, {5, 3}}, 1);
   EXPECT_EQ(dim(Dim::NumChunks), 1);
   EXPECT_EQ(dim(Dim::ChunkTokens), 5);
+  EXPECT_EQ(dim(Dim::ChunkRequestTokens), 5);
   EXPECT_EQ(dim(Dim::MaxContextLen), 60);
 }
 

@@ -34,6 +34,7 @@ static constexpr mlac::LentAttr kAttrs[] = {
      {"a schedule, as #tile.simple", mlac::isOf<ScheduleInterface>}},
     {kDecodeThresholdAttr, AttrPlace::Op, "tile.plan", mlac::kCountContent},
     {kDecodesOfAttr, AttrPlace::Op, "tile.plan", mlac::kStringContent},
+    {kOptionalChunksAttr, AttrPlace::Op, "tile.plan", mlac::kUnitContent},
     {kMachineAttr,
      AttrPlace::Op,
      "builtin.module",

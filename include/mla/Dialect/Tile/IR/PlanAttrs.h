@@ -23,6 +23,10 @@ inline constexpr llvm::StringLiteral kDecodeThresholdAttr = "tile.decode_thresho
 /// A string: the plan with a decode threshold whose batches without prefills this one takes.
 inline constexpr llvm::StringLiteral kDecodesOfAttr = "tile.decodes_of";
 
+/// A unit: the runtime makes no chunks of context where the engine's workspace holds none, or the
+/// step is padded; without it, it refuses context then.
+inline constexpr llvm::StringLiteral kOptionalChunksAttr = "tile.optional_chunks";
+
 /// The value of kDecodeThresholdAttr, or 0 without it.
 inline int64_t getDecodeThreshold(PlanOp plan) {
   auto threshold = plan->getAttrOfType<IntegerAttr>(kDecodeThresholdAttr);
