@@ -32,6 +32,11 @@ static constexpr double kDenseReached = 0.85;
 /// at 7,700 tokens, V3.2 of 128 and 16 heads at 17,000 and 45,000 (docs/lab/sparse.md).
 static constexpr double kMaskedCost = 1.15;
 
+/// What steps whose prompts have cached tokens launch besides for masked attention, and what its
+/// programs leave idle: an H200's steps of 128 to 1024 tokens behind 512 to 8192 of three layers
+/// (docs/lab/sparse.md).
+static constexpr double kMaskedChunkMicroseconds = 45;
+
 /// Of scheduled kernels; batch-invariant ones add in an order that no size changes.
 static void splitChunks(OpPassManager &passes, const LowerToTileOptions &options) {
   bool isForced = options.numSplits != 0;
@@ -66,6 +71,11 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
     maskSelection.mode = options.maskSelection;
     maskSelection.headTile = TileShapes::get(options.target).queryRows;
     maskSelection.cost = kMaskedCost;
+    if (getInfo(options.target).isScheduled) {
+      const TargetDescription &machine = getScheduledMachine();
+      maskSelection.chunkFlops = kMaskedChunkMicroseconds * 1e3 * machine.sm.clockGhz *
+                                 kDenseReached * machine.sm.tensorFlopsPerClock * machine.numSms;
+    }
     passes.addPass(mla::createMlaMaskSelection(maskSelection));
   }
   mla::MlaSplitBatchOptions splitBatch;

@@ -40,6 +40,10 @@ CASES = {
                 ["--page-size=16"]),
     "f32_gathered": (layers.config(**SHARES), "f32", None, ["--mask-selection=never"]),
     "f32_offline": (layers.config(**SHARES), "f32", None, ["--absorb=offline"]),
+    "masks": (layers.config(**SHARES), "bf16", "auto",
+              ["--mask-selection=always", "--page-size=16"]),
+    "masked_codes": (layers.config(heads=3, **SHARES), "bf16", "fp8_ds_mla",
+                     ["--mask-selection=always"]),
     "f32_masked": (layers.config(heads=3, topk=20, **SHARES), "f32", None,
                    ["--mask-selection=always"]),
 }
@@ -89,7 +93,7 @@ class ServedTest(unittest.TestCase):
 
 
 class SparseTest(ServedTest):
-    names = ("plain", "gathered", "fp8_ds_mla", "fp8_tensor", "glm")
+    names = ("plain", "gathered", "fp8_ds_mla", "fp8_tensor", "glm", "masks", "masked_codes")
 
     def test_rows_of_the_cache_type_B08_B10_B40(self):
         self.serve("plain")
@@ -109,6 +113,17 @@ class SparseTest(ServedTest):
                 self.serve(name, (("prefill", (30, 0, 0)), ("step", (1, 70, 100)),
                                   ("step", (1, 1, 1))))
                 self.serve(name, (("prefill", (0, 30)), ("step", (60, 1)), ("decode", (1, 1))))
+
+    def test_prompts_behind_cached_tokens_through_masks_B06(self):
+        """In one chunk, in several of one or two pages for each request, and without a workspace,
+        where they gather; alone and beside decodes."""
+        steps = (("prefill", (70, 130, 0)), ("prefill", (40, 3, 50)), ("step", (1, 30, 1)),
+                 ("step", (33, 1, 20)), ("decode", (1, 1, 1)))
+        for name, page in (("masks", 16), ("masked_codes", 64)):
+            for tokens in (None, 3 * page, 7 * page, -1):
+                with self.subTest(name, workspace_tokens=tokens):
+                    options = {} if tokens is None else {"workspace_tokens": tokens}
+                    self.serve(name, steps, **options)
 
     def test_padded_steps_B06(self):
         """One decode of two, a prompt of two and rows behind both, against the step as it is."""

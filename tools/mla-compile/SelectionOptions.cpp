@@ -35,8 +35,8 @@ static cl::opt<bool> selectAlways(
              "tokens, of no more keys than are selected attend to all of them"));
 static EnumOption<mlir::mla::MaskMode> maskSelection(
     "mask-selection", cl::init(mlir::mla::MaskMode::Auto), cl::cat(attentionCategory),
-    cl::desc("When prompts without cached tokens score all keys and leave out those that were not "
-             "selected (default auto):"),
+    cl::desc("When prompts score all keys and leave out those that were not selected (default "
+             "auto):"),
     cl::values(clEnumValN(mlir::mla::MaskMode::Never, "never", "selected keys are gathered"),
                clEnumValN(mlir::mla::MaskMode::Auto, "auto", "where that takes fewer FLOPs"),
                clEnumValN(mlir::mla::MaskMode::Always, "always", "whatever it takes")));

@@ -92,7 +92,7 @@ struct LowerToTileOptions : mlir::PassPipelineOptions<LowerToTileOptions> {
       llvm::cl::values(
           clEnumValN(mlir::mla::MaskMode::Never, "never", "selected keys are gathered"),
           clEnumValN(mlir::mla::MaskMode::Auto, "auto", "where that takes fewer FLOPs"),
-          clEnumValN(mlir::mla::MaskMode::Always, "always", "wherever no request has context"))};
+          clEnumValN(mlir::mla::MaskMode::Always, "always", "wherever there is memory for it"))};
   Option<int64_t> scoresBudget{
       *this, "scores-budget",
       llvm::cl::desc("bytes of an indexer's scores, beyond which they are made in slices"),

@@ -506,10 +506,10 @@ func.func @gather_c2(%cache: !mla.cache<page_size = 16, fields = [latent: 512], 
 
 // -----
 
-func.func @attention_c7(%q: tensor<?x3x8xf32>, %c: tensor<?x32xf32>, %wk: tensor<3x8x32xf32>, %wv: tensor<3x16x32xf32>, %cache: !mla.cache<page_size = 4, fields = [latent: 32], element = f32>, %b: !mla.batch, %s: tensor<?x24xi32>) {
-  // expected-error @+1 {{expected form auto or absorbed beside selected keys, got expanded}}
+func.func @attention_c8_expanded(%q: tensor<?x3x8xf32>, %c: tensor<?x32xf32>, %wk: tensor<3x8x32xf32>, %wv: tensor<3x16x32xf32>, %cache: !mla.cache<page_size = 4, fields = [latent: 32], element = f32>, %b: !mla.batch, %s: tensor<?x24xi32>) {
+  // expected-error @+1 {{expected form auto or absorbed with gathered, got expanded}}
   %0 = mla.attention query(%q : tensor<?x3x8xf32>) latent(%c : tensor<?x32xf32>) weights(%wk, %wv : tensor<3x8x32xf32>, tensor<3x16x32xf32>)
-      over %cache, %b : !mla.cache<page_size = 4, fields = [latent: 32], element = f32>, !mla.batch selected(%s : tensor<?x24xi32>) scale 0.5 {form = #mla.form<expanded>} -> tensor<?x3x16xf32>
+      over %cache, %b : !mla.cache<page_size = 4, fields = [latent: 32], element = f32>, !mla.batch selected(%s : tensor<?x24xi32>) scale 0.5 {form = #mla.form<expanded>, gathered} -> tensor<?x3x16xf32>
   return
 }
 
@@ -726,15 +726,6 @@ func.func @expanded_c6_rank(%q: tensor<?x16x128xbf16>, %b: !mla.batch, %m: tenso
   // expected-error @+1 {{expected marks to be [T, W], got 'tensor<?xi32>'}}
   %0 = mla.expanded_attention query(%q : tensor<?x16x128xbf16>) keys(%q : tensor<?x16x128xbf16>) values(%q : tensor<?x16x128xbf16>)
       over %b : !mla.batch marks(%m : tensor<?xi32>) scale 0.5 -> tensor<?x16x128xbf16>
-  return
-}
-
-// -----
-
-func.func @expanded_c6_chunk(%q: tensor<?x16x128xbf16>, %b: !mla.batch, %i: index, %m: tensor<?x?xi32>) {
-  // expected-error @+1 {{expected marks of new tokens' keys only, got marks with chunk}}
-  %0 = mla.expanded_attention query(%q : tensor<?x16x128xbf16>) keys(%q : tensor<?x16x128xbf16>) values(%q : tensor<?x16x128xbf16>)
-      over %b : !mla.batch chunk %i marks(%m : tensor<?x?xi32>) scale 0.5 -> tensor<?x16x128xbf16>
   return
 }
 

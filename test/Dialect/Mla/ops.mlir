@@ -497,12 +497,19 @@ func.func @top_k_B41(%s: tensor<?x?xf32>, %f: tensor<?x4096xf32>, %len: tensor<?
 
 // B06: selected positions as bits, and attention to the keys whose bits are set.
 // CHECK-LABEL: func @marks_B06
-func.func @marks_B06(%s: tensor<?x2048xi32>, %q: tensor<?x16x128xbf16>, %batch: !mla.batch) -> tensor<?x16x128xbf16> {
+func.func @marks_B06(%s: tensor<?x2048xi32>, %q: tensor<?x16x128xbf16>, %batch: !mla.batch, %i: index)
+    -> (tensor<?x16x128xbf16>, tensor<?x16x128xbf16>) {
   // CHECK: %[[M:.*]] = mla.mark_selected %{{.*}} over %{{.*}} : tensor<?x2048xi32>, <query_len = ?> -> tensor<?x?xi32>
   %marks = mla.mark_selected %s over %batch : tensor<?x2048xi32>, !mla.batch -> tensor<?x?xi32>
   // CHECK: mla.expanded_attention {{.*}} over %{{.*}} : <query_len = ?> marks(%[[M]] : tensor<?x?xi32>) scale 5.000000e-01 -> tensor<?x16x128xbf16>
   %o = mla.expanded_attention query(%q : tensor<?x16x128xbf16>) keys(%q : tensor<?x16x128xbf16>)
       values(%q : tensor<?x16x128xbf16>) over %batch : !mla.batch marks(%marks : tensor<?x?xi32>) scale 0.5
       -> tensor<?x16x128xbf16>
-  return %o : tensor<?x16x128xbf16>
+  // CHECK: %[[C:.*]] = mla.mark_selected %{{.*}} over %{{.*}} chunk %[[I:.*]] : tensor<?x2048xi32>, <query_len = ?> -> tensor<?x?xi32>
+  %cached = mla.mark_selected %s over %batch chunk %i : tensor<?x2048xi32>, !mla.batch -> tensor<?x?xi32>
+  // CHECK: mla.expanded_attention {{.*}} over %{{.*}} : <query_len = ?> chunk %[[I]] marks(%[[C]] : tensor<?x?xi32>) scale 5.000000e-01 -> tensor<?x16x128xbf16>
+  %p = mla.expanded_attention query(%q : tensor<?x16x128xbf16>) keys(%q : tensor<?x16x128xbf16>)
+      values(%q : tensor<?x16x128xbf16>) over %batch : !mla.batch chunk %i marks(%cached : tensor<?x?xi32>) scale 0.5
+      -> tensor<?x16x128xbf16>
+  return %o, %p : tensor<?x16x128xbf16>, tensor<?x16x128xbf16>
 }

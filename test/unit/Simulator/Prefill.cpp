@@ -73,9 +73,10 @@ func.func @prefill(%q: {0} {{mla.input = "q"}, %k: {1} {{mla.input = "k"}, %v: {
           (test.selected ? " marks(%marks : tensor<?x?xi32>)" : ""),
       llvm::formatv("{0:f2}", test.scale).str(), test.heads, test.value, test.splits,
       test.selected ? "%s: " + list + " {mla.input = \"selected\"}," : "",
-      test.selected ? "%marks = mla.mark_selected %s over %batch : " + list +
-                          ", !mla.batch -> tensor<?x?xi32>"
-                    : "");
+      test.selected
+          ? std::string("%marks = mla.mark_selected %s over %batch ") +
+                (test.isCausal ? "" : "chunk %c ") + ": " + list + ", !mla.batch -> tensor<?x?xi32>"
+          : "");
 }
 
 /// Rows of all requests one behind the other, NaN behind the last.
@@ -87,7 +88,8 @@ static Bits makeRows(int64_t rows, int64_t width, unsigned seed) {
 }
 
 /// What a token may have selected: nothing, few of its own and earlier keys, the same twice, and
-/// later ones, which it does not see. Many blocks have none.
+/// later ones, which it does not see. Many blocks have none. Of a chunk any of its keys, and such
+/// as are behind it.
 static std::vector<int32_t> makeSelected(const PrefillCase &test) {
   std::mt19937 random(29);
   std::vector<int32_t> selected;
@@ -95,8 +97,9 @@ static std::vector<int32_t> makeSelected(const PrefillCase &test) {
     for (int64_t query = 0; query < request.queryLen; ++query)
       for (int64_t i = 0; i < test.selected; ++i) {
         uint32_t drawn = random();
-        bool isEmpty = query % 5 == 3 || i >= query + 2;
-        selected.push_back(isEmpty ? -1 : static_cast<int32_t>(drawn % (query + 3)));
+        int64_t keys = test.isCausal ? query : request.seqLen;
+        bool isEmpty = query % 5 == 3 || i >= keys + 2;
+        selected.push_back(isEmpty ? -1 : static_cast<int32_t>(drawn % (keys + 3)));
       }
   return selected;
 }
@@ -137,9 +140,12 @@ Prefill::Prefill(const PrefillCase &test, MLIRContext &context) : test(test) {
 }
 
 void Prefill::makeBuffers() {
-  std::vector<int32_t> queryStarts{0}, keyStarts{0};
-  int64_t most = 0;
+  std::vector<int32_t> queryStarts{0}, keyStarts{0}, requestOfToken;
+  int64_t most = 0, mostKeys = 0;
   for (const Request &request : test.requests) {
+    requestOfToken.insert(requestOfToken.end(), request.queryLen,
+                          static_cast<int32_t>(queryStarts.size()) - 1);
+    mostKeys = std::max<int64_t>(mostKeys, request.seqLen);
     queryStarts.push_back(queryStarts.back() + request.queryLen);
     keyStarts.push_back(keyStarts.back() + request.seqLen);
     most = std::max<int64_t>(most, request.queryLen);
@@ -149,11 +155,15 @@ void Prefill::makeBuffers() {
                {"max_query_len", most},
                {"max_seq_len", most}, // of causal ones
                {"chunk_tokens", test.getKeyTokens()},
+               {"chunk_request_tokens", mostKeys},
+               {"chunk_capacity", mostKeys},
                {"num_sms", test.numSms}};
   int64_t tokens = test.getTokens(), keys = test.getKeyTokens();
   plan.buffers["query_start_loc"] = queryStarts;
   plan.buffers["chunk_cu_seq_lens"] = keyStarts;
   plan.buffers["item_counters"] = std::vector<int32_t>(2 + 2 * test.numSms, 0);
+  plan.buffers["req_id_per_token"] = requestOfToken;
+  plan.buffers["context_lens"] = std::vector<int32_t>(test.requests.size(), 0);
   plan.buffers["selected"] = makeSelected(test);
   plan.buffers["q"] = makeRows(tokens, test.heads * test.nope, 1);
   plan.buffers["k"] = makeRows(keys, test.heads * test.nope, 2);

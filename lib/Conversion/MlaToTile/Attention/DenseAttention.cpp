@@ -69,12 +69,16 @@ private:
   void write(KernelBuilder &b, ValueRange args);
   Value request(KernelBuilder &b, ValueRange args);
   Value split(KernelBuilder &b, ValueRange args);
-  RowRange keyRange(KernelBuilder &b, ValueRange args, RowRange queries);
-  RowRange ofSplit(KernelBuilder &b, ValueRange args, RowRange keys);
-  void writeTile(KernelBuilder &b, ValueRange args, RowRange queries, RowRange keys, Value row);
+  /// Rows of keys, of which the first is so many behind the request's first of the chunk.
+  struct KeyRange : RowRange {
+    Value place;
+  };
+  KeyRange keyRange(KernelBuilder &b, ValueRange args, RowRange queries);
+  KeyRange ofSplit(KernelBuilder &b, ValueRange args, RowRange keys);
+  void writeTile(KernelBuilder &b, ValueRange args, RowRange queries, KeyRange keys, Value row);
   Value view(KernelBuilder &b, ValueRange args, const Operand &operand, RowRange rows);
   Value lseView(KernelBuilder &b, ValueRange args, const Operand &operand, RowRange queries);
-  Value marksView(KernelBuilder &b, ValueRange args, RowRange queries, Value row);
+  Value marksView(KernelBuilder &b, ValueRange args, RowRange queries, Value row, Value firstKey);
   SmallVector<Value> loadStart(KernelBuilder &b, ValueRange args, RowRange queries, Value row);
   bool isInPlace();
 
@@ -178,20 +182,21 @@ Value ExpandedKernel::split(KernelBuilder &b, ValueRange args) {
 }
 
 /// Of equal runs of whole blocks the split's.
-RowRange ExpandedKernel::ofSplit(KernelBuilder &b, ValueRange args, RowRange keys) {
+ExpandedKernel::KeyRange ExpandedKernel::ofSplit(KernelBuilder &b, ValueRange args, RowRange keys) {
   Value count = keys.count, granule = b.index(step.shapes.keys);
   Value blocks = arith::CeilDivUIOp::create(b, count, granule);
   Value ofEach = b.mul(arith::CeilDivUIOp::create(b, blocks, args[kSplits]), granule);
   Value first = b.minimum(b.mul(split(b, args), ofEach), count);
-  return {b.add(keys.begin, first), b.minimum(b.sub(count, first), ofEach)};
+  return {{b.add(keys.begin, first), b.minimum(b.sub(count, first), ofEach)}, first};
 }
 
-RowRange ExpandedKernel::keyRange(KernelBuilder &b, ValueRange args, RowRange queries) {
+ExpandedKernel::KeyRange ExpandedKernel::keyRange(KernelBuilder &b, ValueRange args,
+                                                  RowRange queries) {
   if (op.isCausal())
-    return queries;
+    return {queries, b.index(0)};
   Value row = b.mul(args[kChunk], b.add(args[kRequests], 1)); // [num_chunks, B + 1]
   RowRange keys = loadRange(b, args[kKeyStarts], b.add(row, request(b, args)));
-  return op.getNumSplits() ? ofSplit(b, args, keys) : keys;
+  return op.getNumSplits() ? ofSplit(b, args, keys) : KeyRange{keys, b.index(0)};
 }
 
 /// Whether results are written over the partial, where there are no splits.
@@ -211,14 +216,16 @@ Value ExpandedKernel::lseView(KernelBuilder &b, ValueRange args, const Operand &
                 {b.extent(tokenStride)});
 }
 
-/// Those of a tile's rows; null without any.
-Value ExpandedKernel::marksView(KernelBuilder &b, ValueRange args, RowRange queries, Value row) {
+/// Those of a tile's rows, from the word of a key that begins one; null without any.
+Value ExpandedKernel::marksView(KernelBuilder &b, ValueRange args, RowRange queries, Value row,
+                                Value firstKey) {
   if (!marksArg)
     return {};
   Value words = args[*marksArg + 1];
-  Value offset = b.mul(b.add(queries.begin, row), words);
+  Value first = b.createOrFold<arith::DivUIOp>(firstKey, b.index(tile::AttendOp::kWordKeys));
+  Value offset = b.add(b.mul(b.add(queries.begin, row), words), first);
   return b.view(args[*marksArg], b.extent(offset),
-                {b.extent(b.sub(queries.count, row)), b.extent(words)},
+                {b.extent(b.sub(queries.count, row)), b.extent(b.sub(words, first))},
                 {b.extent(words), b.fixed(1)});
 }
 
@@ -242,7 +249,7 @@ SmallVector<Value> ExpandedKernel::loadStart(KernelBuilder &b, ValueRange args, 
 }
 
 /// A key is there, and not after row i's token.
-void ExpandedKernel::writeTile(KernelBuilder &b, ValueRange args, RowRange queries, RowRange keys,
+void ExpandedKernel::writeTile(KernelBuilder &b, ValueRange args, RowRange queries, KeyRange keys,
                                Value row) {
   Value zero = b.index(0);
   auto loadQuery = [&](const Operand &operand) {
@@ -262,8 +269,8 @@ void ExpandedKernel::writeTile(KernelBuilder &b, ValueRange args, RowRange queri
   auto attend = tile::AttendOp::create(
       b, rowType, rowType, output, queryTiles, keyViews, /*table=*/Value(), /*list=*/Value(),
       values, /*value_table=*/Value(), /*scales=*/Value(), zero, end, keys.count, /*seen=*/Value(),
-      /*behind=*/Value(), op.isCausal() ? row : Value(), marksView(b, args, queries, row), start,
-      tileKeys, /*unit=*/1, op.getScale(),
+      /*behind=*/Value(), op.isCausal() ? row : Value(),
+      marksView(b, args, queries, row, keys.place), start, tileKeys, /*unit=*/1, op.getScale(),
       /*lag=*/APFloat(0.0), /*exact=*/false, /*softcap=*/APFloat(0.0));
   RowRange results = queries;
   if (op.getNumSplits()) // rows of splits follow each other
@@ -312,7 +319,7 @@ void ExpandedKernel::launch() {
                                step.constant(qNope.ref.size(1)), requests};
   std::string name = op.isCausal() ? "expanded_attention_causal" : "expanded_attention_chunk";
   if (marksArg)
-    name = "expanded_attention_marked";
+    name = op.isCausal() ? "expanded_attention_marked" : "expanded_attention_chunk_marked";
   if (partial)
     name += "_onto";
   step.launch(name, grid, planArgs, [&](KernelBuilder &b, ValueRange args) { write(b, args); });

@@ -47,6 +47,8 @@ LogicalResult StepLowering::run() {
     planOp->setAttr(tile::kDecodeThresholdAttr, threshold);
   if (Attribute whole = func->getAttr(mla::kDecodesOfAttr))
     planOp->setAttr(tile::kDecodesOfAttr, whole);
+  if (func->hasAttr(mla::kOptionalChunksAttr))
+    planOp->setAttr(tile::kOptionalChunksAttr, builder.getUnitAttr());
   builder.setInsertionPointToStart(&planOp.getBody().front());
   tile::ReturnOp::create(builder, loc);
   builder.setInsertionPointToStart(&planOp.getBody().front());

@@ -440,9 +440,10 @@ SmallVector<OpFoldResult> StepLowering::sizesOf(Value tensor) {
     sizes[0] = getAsOpFoldResult(scalar(splits));
   if (isBoundScores(tensor) && type.isDynamicDim(1))
     sizes[1] = dim("max_seq_len");
-  if (auto marks = tensor.getDefiningOp<mla::MarkSelectedOp>())
-    sizes[1] =
-        OpFoldResult(ceilDiv(dim(marks.getBatch(), "max_query_len"), tile::AttendOp::kWordKeys));
+  if (auto marks = tensor.getDefiningOp<mla::MarkSelectedOp>()) {
+    StringRef keys = marks.getChunk() ? "chunk_request_tokens" : "max_query_len";
+    sizes[1] = OpFoldResult(ceilDiv(dim(marks.getBatch(), keys), tile::AttendOp::kWordKeys));
+  }
   if (auto scores = tensor.getDefiningOp<mla::IndexScoresOp>()) {
     sizes[1] = OpFoldResult(scoreColumns(scores));
     if (scores.getRows())

@@ -36,6 +36,7 @@ static constexpr mlac::LentAttr kAttrs[] = {
     {kByTokenAttr, AttrPlace::Op, "mla.rope mla.grouped_append", mlac::kUnitContent},
     {kDecodeThresholdAttr, AttrPlace::Op, kSteps, mlac::kCountContent},
     {kDecodesOfAttr, AttrPlace::Op, kSteps, mlac::kStringContent},
+    {kOptionalChunksAttr, AttrPlace::Op, kSteps, mlac::kUnitContent},
     {kCrossoverAttr, AttrPlace::Op, "scf.if", {"a number", mlac::isOf<FloatAttr>}},
     {kInputAttr, AttrPlace::Argument, kSteps, mlac::kStringContent},
     {kHeadsOutermostAttr, AttrPlace::Argument, kSteps, mlac::kUnitContent},

@@ -25,8 +25,6 @@ using namespace mlir::mla;
 static LogicalResult verifySelection(AttentionOp op, ShapeCheck &check) {
   if (failed(check.match("selected", op.getSelected(), {"T", "K"})))
     return failure();
-  if (op.getForm() == Form::Expanded)
-    return op.emitOpError("expected form auto or absorbed beside selected keys, got expanded");
   if (SharePrefixOp::ofShared(op.getBatch()) || SharePrefixOp::ofOwn(op.getBatch()))
     return op.emitOpError("expected no shared prefix beside selected keys");
   return success();
@@ -37,6 +35,8 @@ static LogicalResult verifyGathered(AttentionOp op) {
   if (!op.getSelected())
     return op.emitOpError(
         "expected selected keys with gathered: other attention has chunks of context");
+  if (op.getForm() == Form::Expanded)
+    return op.emitOpError("expected form auto or absorbed with gathered, got expanded");
   auto part = op.getBatch().getDefiningOp<BatchPartOp>();
   if (part && part.getPart() == BatchPart::Decodes)
     return op.emitOpError("expected no decodes with gathered: each would gather its whole context");
@@ -107,8 +107,6 @@ LogicalResult ExpandedAttentionOp::verify() {
     return failure();
   if (getMarks() && failed(check.match("marks", getMarks(), {"T", "W"}))) // (C6)
     return failure();
-  if (getMarks() && !isCausal()) // (C6)
-    return emitOpError("expected marks of new tokens' keys only, got marks with chunk");
   if (getNumSplits() && isCausal()) // (C5)
     return emitOpError("expected splits of a chunk's keys only, got splits without chunk");
   if (getNumSplits() && getLse() && getLseEncoding(getLse()).getLayout() != LseLayout::TokenMajor)

@@ -40,6 +40,10 @@ public:
   Value isMore(Value a, Value b) {
     return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, a, b);
   }
+  Value isAtMost(Value a, Value b) {
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, a, b);
+  }
+  Value isAtMost(Value a, int64_t b) { return isAtMost(a, constant(b)); }
   Value select(Value condition, Value a, Value b) {
     return arith::SelectOp::create(builder, loc, condition, a, b);
   }

@@ -50,6 +50,7 @@ public:
 
 private:
   HeadRows emitUpProjection(OpBuilder &builder, Value latent, Value keyRope);
+  Value emitMarks(OpBuilder &builder, Value chunk);
   Partial emitAttention(OpBuilder &builder, const HeadRows &keys, Value chunk, Type outputType,
                         Type lseType);
   Partial emitPartial(OpBuilder &builder, const HeadRows &keys, Value chunk) {
@@ -99,12 +100,23 @@ HeadRows Decomposition::emitUpProjection(OpBuilder &builder, Value latent, Value
   return {keyNope, keyRope, values};
 }
 
+/// Which of the keys the tokens see; null where all that causality leaves.
+Value Decomposition::emitMarks(OpBuilder &builder, Value chunk) {
+  if (!attention.getSelected())
+    return {};
+  constexpr int64_t open = ShapedType::kDynamic;
+  auto type = RankedTensorType::get({open, open}, builder.getI32Type());
+  return MarkSelectedOp::create(builder, loc, type, attention.getSelected(), attention.getBatch(),
+                                chunk);
+}
+
 Partial Decomposition::emitAttention(OpBuilder &builder, const HeadRows &keys, Value chunk,
                                      Type outputType, Type lseType) {
-  auto op = ExpandedAttentionOp::create(
-      builder, loc, outputType, lseType, attention.getQNope(), attention.getQPe(), keys.keyNope,
-      keys.keyRope, keys.value, attention.getBatch(), chunk, /*partial=*/Value(),
-      /*partial_lse=*/Value(), /*num_splits=*/Value(), /*marks=*/Value(), attention.getScaleAttr());
+  auto op = ExpandedAttentionOp::create(builder, loc, outputType, lseType, attention.getQNope(),
+                                        attention.getQPe(), keys.keyNope, keys.keyRope, keys.value,
+                                        attention.getBatch(), chunk, /*partial=*/Value(),
+                                        /*partial_lse=*/Value(), /*num_splits=*/Value(),
+                                        emitMarks(builder, chunk), attention.getScaleAttr());
   return {op.getOutput(), op.getLse()};
 }
 
@@ -209,6 +221,8 @@ void Decomposition::run() {
   } else {
     Value numChunks = BatchDimOp::create(builder, loc, builder.getIndexType(), attention.getBatch(),
                                          "num_chunks");
+    if (!attention.getSelected()) // this one cannot do without
+      attention->getParentOfType<func::FuncOp>()->removeAttr(kOptionalChunksAttr);
     if (batch.hasStaticContextLen()) {
       results = emitWithContext(builder, newRows, numChunks);
     } else {

@@ -137,7 +137,7 @@ static void versionPrompts(AttentionOp attention) {
       batch.getType().getQueryLen() == 1)
     return;
   version(attention, {select, select, batch},
-          [&](OpBuilder &b) { return emitOwnRows(b, attention, /*marks=*/Value()); });
+          [&](OpBuilder &b) { return emitOwnRows(b, attention); });
 }
 
 static void versionDecodes(SparseAttentionOp attention, int64_t mostLatent) {

@@ -101,7 +101,8 @@ struct SplitBatch : mla::impl::MlaSplitBatchBase<SplitBatch> {
   bool isGathered(AttentionOp attention) const {
     CacheType cache = attention.getCache().getType();
     bool hasCodes = cache.getLayout().fields[0].storage == mlac::cache::Storage::E4M3;
-    if (!attention.getSelected() || !hasCodes || sparseMode == SparseMode::Mixed)
+    if (!attention.getSelected() || !hasCodes || sparseMode == SparseMode::Mixed ||
+        attention.getForm() == Form::Expanded) // through a mask
       return false;
     int64_t heads = cast<RankedTensorType>(attention.getQNope().getType()).getDimSize(1);
     return sparseMode == SparseMode::Separate || heads >= separateHeads;

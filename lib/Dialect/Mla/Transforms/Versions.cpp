@@ -83,7 +83,7 @@ AttentionOp mla::emitPart(OpBuilder &builder, AttentionOp attention, Value part,
   return copy;
 }
 
-Value mla::emitOwnRows(OpBuilder &b, AttentionOp attention, Value marks) {
+Value mla::emitOwnRows(OpBuilder &b, AttentionOp attention) {
   Location loc = attention.getLoc();
   auto latent = cast<RankedTensorType>(attention.getLatent().getType());
   auto project = [&](Value weight) -> Value {
@@ -93,10 +93,11 @@ Value mla::emitOwnRows(OpBuilder &b, AttentionOp attention, Value marks) {
     return ProjectOp::create(b, loc, type, attention.getLatent(), weight, /*bias=*/Value());
   };
   Value keys = project(attention.getWUk()), values = project(attention.getWUv());
-  return ExpandedAttentionOp::create(
-             b, loc, attention.getOutput().getType(), /*lse=*/Type(), attention.getQNope(),
-             attention.getQPe(), keys, attention.getKPe(), values, attention.getBatch(),
-             /*chunk=*/Value(), /*partial=*/Value(),
-             /*partial_lse=*/Value(), /*num_splits=*/Value(), marks, attention.getScaleAttr())
+  return ExpandedAttentionOp::create(b, loc, attention.getOutput().getType(), /*lse=*/Type(),
+                                     attention.getQNope(), attention.getQPe(), keys,
+                                     attention.getKPe(), values, attention.getBatch(),
+                                     /*chunk=*/Value(), /*partial=*/Value(),
+                                     /*partial_lse=*/Value(), /*num_splits=*/Value(),
+                                     /*marks=*/Value(), attention.getScaleAttr())
       .getOutput();
 }

@@ -32,9 +32,8 @@ AttentionOp emitPart(OpBuilder &builder, AttentionOp attention, Value part, Form
 /// Whether the batch is the function's own and of any lengths.
 bool isWhole(TypedValue<BatchType> batch, func::FuncOp function);
 
-/// Attention of prompts without context over their own rows, of which with `marks` each token sees
-/// what they say.
-Value emitOwnRows(OpBuilder &b, AttentionOp attention, Value marks);
+/// Attention of prompts without context over their own rows.
+Value emitOwnRows(OpBuilder &b, AttentionOp attention);
 
 } // namespace mlir::mla
 

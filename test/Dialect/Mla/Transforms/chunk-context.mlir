@@ -102,3 +102,39 @@ func.func @absorbed(%qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: tenso
       scale 0.2 {form = #mla.form<absorbed>} -> tensor<?x4x24xbf16>
   return %0 : tensor<?x4x24xbf16>
 }
+
+// B06: selected keys through a mask over all: those of a chunk, and of the new tokens. The function still does
+// without chunks where there are none, which others do not.
+// CHECK-LABEL: func @selected_B06
+// CHECK-SAME: %[[S:[a-z0-9]+]]: tensor<?x24xi32>
+// CHECK-SAME: attributes {mla.optional_chunks}
+// CHECK: scf.if
+// CHECK:   %[[NEW:.*]] = mla.mark_selected %[[S]] over %[[BATCH:.*]] : tensor<?x24xi32>
+// CHECK:   mla.expanded_attention {{.*}} over %[[BATCH]] : <query_len = ?> marks(%[[NEW]] : tensor<?x?xi32>)
+// CHECK:   scf.for %[[I:[a-z0-9]+]] =
+// CHECK:     mla.gather %{{.*}}, %[[BATCH]] chunk %[[I]]
+// CHECK:     %[[OLD:.*]] = mla.mark_selected %[[S]] over %[[BATCH]] chunk %[[I]] : tensor<?x24xi32>
+// CHECK:     mla.expanded_attention {{.*}} over %[[BATCH]] : <query_len = ?> chunk %[[I]] marks(%[[OLD]] : tensor<?x?xi32>)
+// CHECK: } else {
+// CHECK:   %[[ALL:.*]] = mla.mark_selected %[[S]] over %[[BATCH]] : tensor<?x24xi32>
+// CHECK:   mla.expanded_attention {{.*}} over %[[BATCH]] : <query_len = ?> marks(%[[ALL]] : tensor<?x?xi32>)
+func.func @selected_B06(%s: tensor<?x24xi32>, %qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: tensor<?x32xbf16>, %kp: tensor<?x8xbf16>,
+    %uk: tensor<4x16x32xbf16>, %uv: tensor<4x24x32xbf16>, %cache: !cache, %batch: !mla.batch) -> tensor<?x4x24xbf16>
+    attributes {mla.optional_chunks} {
+  %0 = mla.attention query(%qn, %qp : tensor<?x4x16xbf16>, tensor<?x4x8xbf16>) latent(%c, %kp : tensor<?x32xbf16>, tensor<?x8xbf16>)
+      weights(%uk, %uv : tensor<4x16x32xbf16>, tensor<4x24x32xbf16>) over %cache, %batch : !cache, !mla.batch
+      selected(%s : tensor<?x24xi32>) scale 0.2 {form = #mla.form<expanded>} -> tensor<?x4x24xbf16>
+  return %0 : tensor<?x4x24xbf16>
+}
+
+// CHECK-LABEL: func @needs_chunks
+// CHECK-NOT: mla.optional_chunks
+// CHECK: return
+func.func @needs_chunks(%qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: tensor<?x32xbf16>, %kp: tensor<?x8xbf16>,
+    %uk: tensor<4x16x32xbf16>, %uv: tensor<4x24x32xbf16>, %cache: !cache, %batch: !mla.batch) -> tensor<?x4x24xbf16>
+    attributes {mla.optional_chunks} {
+  %0 = mla.attention query(%qn, %qp : tensor<?x4x16xbf16>, tensor<?x4x8xbf16>) latent(%c, %kp : tensor<?x32xbf16>, tensor<?x8xbf16>)
+      weights(%uk, %uv : tensor<4x16x32xbf16>, tensor<4x24x32xbf16>) over %cache, %batch : !cache, !mla.batch
+      scale 0.2 {form = #mla.form<expanded>} -> tensor<?x4x24xbf16>
+  return %0 : tensor<?x4x24xbf16>
+}

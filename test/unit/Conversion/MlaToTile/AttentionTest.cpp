@@ -309,8 +309,8 @@ func.func @step(%q: !q {mla.input = "q"}, %q_pe: !r {mla.input = "q_pe"}, %k: !q
                 %p: !o {mla.input = "p"}, %p_lse: !lse {mla.input = "p_lse"},
                 %s: tensor<?x13xi32> {mla.input = "selected"}, %batch: !mla.batch)
     -> (!o {mla.output = "output"}, !lse {mla.output = "lse"}) {
-  $mark
   %chunk = arith.constant 1 : index
+  $mark
   %n = arith.constant $count : index
   %o, %lse = mla.expanded_attention query(%q$qrope) keys(%k$krope)
       values(%v : !o) over %batch : <query_len = ?> $chunk $onto $splits $given scale 0.3 -> !o, !lse
@@ -321,8 +321,9 @@ func.func @step(%q: !q {mla.input = "q"}, %q_pe: !r {mla.input = "q_pe"}, %k: !q
                      {"count", std::to_string(splits)},
                      {"given", isMarked ? "marks(%marks : tensor<?x?xi32>)" : ""},
                      {"krope", hasRope ? ", %k_pe : !q, tensor<?x6xf32>" : " : !q"},
-                     {"mark", isMarked ? "%marks = mla.mark_selected %s over %batch : "
-                                         "tensor<?x13xi32>, !mla.batch -> tensor<?x?xi32>"
+                     {"mark", isMarked ? std::string("%marks = mla.mark_selected %s over %batch ") +
+                                             (hasChunk ? "chunk %chunk " : "") +
+                                             ": tensor<?x13xi32>, !mla.batch -> tensor<?x?xi32>"
                                        : ""},
                      {"layout", isHeadMajor ? "head_major" : "token_major"},
                      {"onto", hasPartial ? "onto(%p, %p_lse : !o, !lse)" : ""},
@@ -363,15 +364,20 @@ struct GivenPartial {
   }
 };
 
-/// Of some tokens nothing, of others positions of keys that they may see and of later ones.
-std::vector<int32_t> makeSelected(const std::vector<int64_t> &queryLens) {
+/// Of some tokens nothing, of others positions of keys that they may see, the first of which is at
+/// firsts[r], and of others before and behind these: new tokens, or chunkLens[r] of a chunk.
+std::vector<int32_t> makeSelected(const std::vector<int64_t> &queryLens,
+                                  const std::vector<int64_t> *chunkLens,
+                                  const std::vector<int32_t> &firsts) {
   std::mt19937 random(8);
   std::vector<int32_t> selected;
-  for (int64_t length : queryLens)
-    for (int64_t j = 0; j < length; ++j)
+  for (size_t r = 0; r < queryLens.size(); ++r)
+    for (int64_t j = 0; j < queryLens[r]; ++j)
       for (int64_t i = 0; i < kSelected; ++i) {
         uint32_t drawn = random();
-        selected.push_back(j % 5 == 3 || i > j ? -1 : static_cast<int32_t>(drawn % (j + 3)));
+        int64_t keys = chunkLens ? (*chunkLens)[r] : j + 1, place = drawn % (keys + 5) - 2;
+        bool isNone = j % 5 == 3 || i > keys;
+        selected.push_back(isNone ? -1 : static_cast<int32_t>(firsts[r] + place));
       }
   return selected;
 }
@@ -399,14 +405,23 @@ void checkExpanded(const std::vector<int64_t> &queryLens, const std::vector<int6
   std::vector<float> output(tokens * kHeads * kValue, kNan), lse(tokens * kHeads, kNan);
   bool isHeadMajor = chunkLens && splits == 0;
   GivenPartial partial(tokens, isHeadMajor);
-  std::vector<int32_t> selected = makeSelected(queryLens);
+  constexpr int64_t capacity = 150;
+  std::vector<int32_t> contextLens, requestOfToken;
+  for (int64_t r = 0; r < requests; ++r) {
+    contextLens.push_back(static_cast<int32_t>(r * 37));
+    requestOfToken.insert(requestOfToken.end(), queryLens[r], static_cast<int32_t>(r));
+  }
+  std::vector<int32_t> firsts = chunkLens ? std::vector<int32_t>(requests, capacity) : contextLens;
+  std::vector<int32_t> selected = makeSelected(queryLens, chunkLens, firsts);
   int64_t longest = *std::max_element(queryLens.begin(), queryLens.end());
   steps->run("step",
              {{"num_tokens", tokens},
               {"num_requests", requests},
               {"max_query_len", longest},
               {"max_seq_len", longest}, // of causal ones
-              {"chunk_tokens", keys}},
+              {"chunk_tokens", keys},
+              {"chunk_request_tokens", *std::max_element(keyLens.begin(), keyLens.end())},
+              {"chunk_capacity", capacity}},
              {{"q", q},
               {"q_pe", qPe},
               {"k", k},
@@ -417,6 +432,8 @@ void checkExpanded(const std::vector<int64_t> &queryLens, const std::vector<int6
               {"selected", selected},
               {"query_start_loc", queryStarts},
               {"chunk_cu_seq_lens", chunkStarts},
+              {"req_id_per_token", requestOfToken},
+              {"context_lens", contextLens},
               {"output", output},
               {"lse", lse}});
   for (int64_t r = 0; r < requests; ++r)
@@ -426,7 +443,7 @@ void checkExpanded(const std::vector<int64_t> &queryLens, const std::vector<int6
         std::vector<int64_t> seen; // positions
         const int32_t *own = selected.data() + token * kSelected;
         for (int64_t s = 0; s < (chunkLens ? keyLens[r] : j + 1); ++s)
-          if (!isMarked || std::find(own, own + kSelected, s) != own + kSelected)
+          if (!isMarked || std::find(own, own + kSelected, firsts[r] + s) != own + kSelected)
             seen.push_back(s);
         auto keyRow = [&](int64_t s) { return keyStarts[r] + seen[s]; };
         Reference expected = attend(
@@ -462,6 +479,16 @@ TEST(Expanded, B06_MarkedKeysAreSeen) {
   std::vector<int64_t> queryLens = {1, 0, 63, 64, 130, 16, 17};
   checkExpanded(queryLens, nullptr, true, /*hasPartial=*/false, 0, /*isMarked=*/true);
   checkExpanded(queryLens, nullptr, false, /*hasPartial=*/true, 0, /*isMarked=*/true);
+}
+
+/// Of the second chunk, whose keys have positions from its first on; with splits, of whose words
+/// each reads its own.
+TEST(Expanded, B06_MarkedKeysOfAChunkAreSeen) {
+  std::vector<int64_t> queryLens = {3, 17, 1, 2, 33}, chunkLens = {0, 1, 64, 0, 130};
+  checkExpanded(queryLens, &chunkLens, true, /*hasPartial=*/false, 0, /*isMarked=*/true);
+  checkExpanded(queryLens, &chunkLens, false, /*hasPartial=*/true, 0, /*isMarked=*/true);
+  for (int64_t splits : {1, 2, 5})
+    checkExpanded(queryLens, &chunkLens, true, /*hasPartial=*/true, splits, /*isMarked=*/true);
 }
 
 /// As a merge with what came before gives: a request without keys keeps its partial, and

@@ -38,10 +38,11 @@ def Mla_AttentionOp : Mla_Op<"attention", [AttrSizedOperandSegments]> {
     **Sparse attention.** With `selected` [T, K] i32 token t sees the keys at positions
     selected[t, k] of its request and no others, its own among them (append first); negative
     entries, and those at and behind the request's length, are none. Whoever selects sees to causality, and
-    that no position comes twice (sparse.md sections 1, 5, 7). (C7) then the form is not expanded, and there is no shared prefix.
+    that no position comes twice (sparse.md sections 1, 5, 7). (C7) then there is no shared prefix. In the
+    expanded form all keys are multiplied, and a mask leaves those that were not selected out.
     With `gathered` the keys of whole requests are first gathered into a workspace, from which they are
-    selected (sparse.md section 11, separate mode): the same result. (C8) only with `selected`, and not
-    over decodes.
+    selected (sparse.md section 11, separate mode): the same result. (C8) only with `selected`, not over
+    decodes, and not in the expanded form.
 
     Example:
     ```mlir
@@ -102,8 +103,8 @@ def Mla_ExpandedAttentionOp : Mla_Op<"expanded_attention", [AttrSizedOperandSegm
     (C4) partial is f32; partial_lse has an encoding as in C3.
     (C5) with num_splits: chunk is there; lse, if there, is token_major.
 
-    With `marks` (`mla.mark_selected`), [T, W] i32, query j sees of the keys i <= j those whose bits are set; one
-    that sees none gets output 0, lse −inf. (C6) marks have rank 2; then there is no chunk.
+    With `marks` (`mla.mark_selected` over the same batch and chunk), [T, W] i32, query j sees of these keys
+    those whose bits are set; one that sees none gets output 0, lse −inf. (C6) marks have rank 2.
 
     Example:
     ```mlir

@@ -65,6 +65,9 @@ inline constexpr llvm::StringLiteral kUnsplitAttr = "mla.unsplit";
 /// Of a step function: its batch is split into decodes, with queries of at most so many
 /// tokens, and prefills.
 inline constexpr llvm::StringLiteral kDecodeThresholdAttr = "mla.decode_threshold";
+/// Of a step function, a unit: chunks of context are there where the engine's workspace holds some,
+/// and another branch does without.
+inline constexpr llvm::StringLiteral kOptionalChunksAttr = "mla.optional_chunks";
 
 /// Of a cache argument: the name of its pool, a string. One argument of a function may go
 /// without: it is the package's first pool.

@@ -63,24 +63,26 @@ def Mla_TopKOp : Mla_Op<"top_k", [AttrSizedOperandSegments]> {
 def Mla_MarkSelectedOp : Mla_Op<"mark_selected"> {
   let summary = "selected positions as bits";
   let description = [{
-    Bit s mod 32 of result[t, s / 32] is set where s is one of selected[t, :], as `mla.attention` with
-    `selected` sees key s of token t's request. There are words for the new tokens of the batch's longest
-    request, which are all its keys where nothing is cached.
+    Bit s mod 32 of result[t, s / 32] is set where first + s is one of selected[t, :], as `mla.attention` with
+    `selected` sees key first + s of token t's request. Without `chunk` these are new tokens, from the request's
+    first on; with it the cached ones of that chunk, as `mla.gather` counts chunks.
 
-    selected [T, K] i32, result [T, W] i32, both sizes of it dynamic: W = ceil(max_query_len / 32).
+    selected [T, K] i32, result [T, W] i32, both sizes of it dynamic: W = ceil(max_query_len / 32), or
+    ceil(chunk_request_tokens / 32) of a chunk.
     (C1) selected has rank 2 and K columns, static; the result has rank 2. (C2) `batch` shares no prefix.
 
     Example:
     ```mlir
     %marks = mla.mark_selected %selected over %batch : tensor<?x2048xi32>, <query_len = ?> -> tensor<?x?xi32>
+    %cached = mla.mark_selected %selected over %batch chunk %i : tensor<?x2048xi32>, <query_len = ?> -> tensor<?x?xi32>
     ```
 
     Source: sparse.md section 1.
   }];
-  let arguments = (ins Mla_IndexTensor:$selected, Mla_BatchType:$batch);
+  let arguments = (ins Mla_IndexTensor:$selected, Mla_BatchType:$batch, Optional<Index>:$chunk);
   let results = (outs Mla_IndexTensor:$result);
   let assemblyFormat = [{
-    $selected `over` $batch attr-dict `:` type($selected) `,` type($batch) `->` type($result)
+    $selected `over` $batch (`chunk` $chunk^)? attr-dict `:` type($selected) `,` type($batch) `->` type($result)
   }];
 }
 

@@ -56,11 +56,14 @@ enum class MaskMode {
   Never,
   /// Where that takes fewer FLOPs.
   Auto,
-  /// Wherever no request has context.
+  /// Wherever there is memory for it.
   Always,
 };
 /// Bytes of a step's masks at most.
 inline constexpr int64_t kMasksBudget = int64_t(256) << 20;
+/// Bytes of cached tokens' keys and values beside them: those of 16384 tokens of 128 heads of 256
+/// columns, twice what a usual step's new tokens take.
+inline constexpr int64_t kMaskedContextBudget = int64_t(1) << 30;
 
 /// Bytes of an indexer's scores at a time: so many keep a machine busy for long.
 inline constexpr int64_t kScoresBudget = int64_t(256) << 20;

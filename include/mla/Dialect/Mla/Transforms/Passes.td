@@ -119,7 +119,8 @@ def MlaMaskSelection : Pass<"mla-mask-selection", "::mlir::ModuleOp"> {
     Gathered attention multiplies the latents of K keys with all heads of a token, whose rows of keys nobody shares: (2 Lkv +
     R) columns for each head and key, heads in whole tiles. A prompt's tokens see the same keys, up to their own, and in the
     expanded form a head has P + R + V columns. While a prompt is not many times longer than K, it takes fewer FLOPs to
-    score all keys and leave out those that were not selected.
+    score all keys and leave out those that were not selected. Cached tokens' keys and values take (P + V) Lkv
+    products for each head besides, once for all new tokens.
 
     Before:
     ```mlir
@@ -127,16 +128,16 @@ def MlaMaskSelection : Pass<"mla-mask-selection", "::mlir::ModuleOp"> {
     ```
     After:
     ```mlir
-    %out = scf.if %few {   // no request has context, and the longest has no more keys than cost as much
-      %marks = mla.mark_selected %selected over %batch
-      %keys = mla.project …, %values = mla.project …
-      mla.expanded_attention … marks(%marks)
+    %out = scf.if %few {   // tokens see no more keys than cost as much, cached tokens' rows counted
+      mla.attention query(…) latent(…) … selected(%selected) {form = #mla.form<expanded>}
     } else {
       mla.attention … selected(%selected)
     }
     ```
     In steps of decodes and prompts (`mla.decode_threshold`) the condition is of the prompts, and decodes are a part of
     their own in the first branch (`mla.batch_part`, `mla.join_parts`). What returns an LSE stays as it is.
+    Functions get `mla.optional_chunks`: where the engine has no workspace for chunks of context, or the step is
+    padded, there are none, and prompts behind cached tokens gather.
 
     Preconditions: none; behind mla-skip-selection, before mla-split-batch. Guarantee: none.
     Numerics: the same keys in the expanded form.
@@ -147,13 +148,17 @@ def MlaMaskSelection : Pass<"mla-mask-selection", "::mlir::ModuleOp"> {
            [{::llvm::cl::values(
              clEnumValN(::mlir::mla::MaskMode::Never, "never", "selected keys are gathered"),
              clEnumValN(::mlir::mla::MaskMode::Auto, "auto", "where that takes fewer FLOPs"),
-             clEnumValN(::mlir::mla::MaskMode::Always, "always", "wherever no request has context"))}]>,
+             clEnumValN(::mlir::mla::MaskMode::Always, "always", "wherever there is memory for it"))}]>,
     Option<"headTile", "head-tile", "int64_t", "1",
            "heads of a token that gathered keys are multiplied with together">,
     Option<"cost", "cost", "double", "1.0",
            "time of a FLOP of masked attention, that of one over gathered keys being 1">,
+    Option<"chunkFlops", "chunk-flops", "double", "0.0",
+           "FLOPs of masked attention in the time of what only steps with chunks of context launch">,
     Option<"budget", "budget", "int64_t", "::mlir::mla::kMasksBudget",
-           "bytes of a step's masks at most">];
+           "bytes of a step's masks at most">,
+    Option<"contextBudget", "context-budget", "int64_t", "::mlir::mla::kMaskedContextBudget",
+           "bytes of a chunk's keys and values at most">];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::mla::MlaDialect",
                            "::mlir::scf::SCFDialect"];
 }
