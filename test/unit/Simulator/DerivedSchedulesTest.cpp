@@ -172,6 +172,9 @@ const AttentionCase kCases[] = {
      {},
      0.1,
      "mla_fp8_tensor"},
+    // Boxes of several panels would go on behind a latent, and RoPE, of no whole ones.
+    {"relay_part_of_a_panel_C03", "auto: relay", 40, 288, 64, 64, {{130, 1}, {0, 1}, {65, 1}}, 2},
+    {"relay_part_of_a_rope_panel_C03", "relay", 40, 256, 120, 64, {{130, 1}, {65, 1}}, 1},
     // Keys from codes to registers.
     {"stream_code_rows",
      "auto: stream",

@@ -276,20 +276,27 @@ relay::Kernel::createLoop(Value from, Value to, ValueRange carried, bool atLeast
 // Entry
 //===----------------------------------------------------------------------===//
 
+/// Columns of a box that is to have `wanted`. Of several panels it sees whole ones only, while of a
+/// part of one, behind which `query`'s rows go on with the next head's, its columns are zeros.
+static int64_t countBoxColumns(tile::LoadOp query, int64_t wanted) {
+  int64_t columns = query.getView().getType().getShape().back();
+  return columns % sm90::kPanelColumns == 0 ? wanted : sm90::kPanelColumns;
+}
+
 void relay::Kernel::createMaps() {
+  int64_t left = countBoxColumns(loop.terms[0].query, shape.getLeftColumns());
   if (shape.usesTma) {
     auto keys = cast<tile::LoadPagedOp>(loop.terms[0].keys);
-    leftKeys = PagedTiles(b, entry, keys,
-                          shape.hasCodes ? sm90::kCodePanelColumns : shape.getLeftColumns());
+    leftKeys = PagedTiles(b, entry, keys, shape.hasCodes ? sm90::kCodePanelColumns : left);
     if (!shape.hasCodes)
-      rightKeys = PagedTiles(b, entry, keys, options.rightPanelsPerPart * sm90::kPanelColumns);
+      rightKeys = PagedTiles(
+          b, entry, keys,
+          countBoxColumns(loop.terms[0].query, options.rightPanelsPerPart * sm90::kPanelColumns));
   }
-  queryMaps.emplace_back(b, entry, loop.terms[0].query, sm90::kTileRows, shape.getLeftColumns());
+  queryMaps.emplace_back(b, entry, loop.terms[0].query, sm90::kTileRows, left);
   if (!shape.hasRope())
     return;
-  // A box of several panels sees whole ones only.
-  bool isWhole = loop.terms[1].getKeyType().getDimSize(1) % sm90::kPanelColumns == 0;
-  int64_t columns = isWhole ? shape.getRopeColumns() : sm90::kPanelColumns;
+  int64_t columns = countBoxColumns(loop.terms[1].query, shape.getRopeColumns());
   if (shape.usesTma)
     rope = PagedTiles(b, entry, cast<tile::LoadPagedOp>(loop.terms[1].keys),
                       shape.hasRopeCodes ? 0 : columns);
