@@ -41,6 +41,8 @@ static constexpr TileShapes kCpuShapes = {
     .maxAccumulatorColumns = 4096,
     .narrowColumns = 4096,
     .wideMultiple = kWidthMultiple,
+    .latentPanel = 0,
+    .swappedLatentRows = 0,
     .maxDecodedLatent = 4096,
     .vectorRows = 64,
     .selectSlices = 1,
@@ -80,6 +82,8 @@ static constexpr TileShapes kSm90Shapes = {
     .maxAccumulatorColumns = 512,
     .narrowColumns = 256,
     .wideMultiple = 128,
+    .latentPanel = kValueColumns,
+    .swappedLatentRows = 32,
     // 17 panels of 64 keys, with rope, and 16 heads of them leave 6 panels of shared memory.
     .maxDecodedLatent = 1024,
     .vectorRows = 64,
@@ -156,6 +160,16 @@ int64_t SwappedTile::blockDepth(int64_t width) const {
 int64_t TileShapes::accumulatorWidth(int64_t width) const {
   int64_t padded = paddedWidth(width);
   return padded <= narrowColumns ? padded : llvm::alignTo(padded, wideMultiple);
+}
+
+int64_t TileShapes::latentWidth(int64_t width, int64_t rows, bool hasCodes) const {
+  int64_t padded = accumulatorWidth(width);
+  if (latentPanel == 0 || width <= latentPanel)
+    return padded;
+  constexpr int64_t codesOfElement = 2, halves = 2;
+  bool areHalved = rows == 0 || rows > swappedLatentRows;
+  int64_t panel = latentPanel * (hasCodes ? codesOfElement : 1);
+  return llvm::alignTo(padded, panel * (areHalved ? halves : 1));
 }
 
 int64_t mlac::findRowBlock(const TileShapes &shapes, int64_t columns) {

@@ -73,6 +73,9 @@ struct TileShapes {
   /// Largest width of an attention accumulator. Above `narrowColumns` it is a
   /// multiple of `wideMultiple`, so that warpgroups can share it evenly.
   int64_t maxAccumulatorColumns, narrowColumns, wideMultiple;
+  /// Columns of a panel of latents (0: there are no panels), and rows at most of which one consumer
+  /// has all columns.
+  int64_t latentPanel, swappedLatentRows;
   /// Columns of latents at most where a request has one query and rows are no codes: its heads are
   /// cut into tiles whose accumulators fit all the same.
   int64_t maxDecodedLatent;
@@ -116,6 +119,12 @@ struct TileShapes {
   /// The width of an accumulator, and of the tile of values it is formed from,
   /// for `width` columns.
   int64_t accumulatorWidth(int64_t width) const;
+
+  /// The same for latents, which `rows` rows of a request share (0: any number). Above
+  /// `latentPanel` columns they are whole panels of rows in memory, of codes of twice as many
+  /// columns, and where there are more rows than `swappedLatentRows`, two consumers halve the
+  /// panels.
+  int64_t latentWidth(int64_t width, int64_t rows, bool hasCodes) const;
 
   static const TileShapes &get(TileTarget target);
 };

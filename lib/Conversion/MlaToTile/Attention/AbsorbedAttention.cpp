@@ -35,7 +35,8 @@ private:
   TensorRef qLat;
   std::optional<TensorRef> qPe;
   unsigned qLatArg = 0, qPeArg = 0;
-  int64_t latentWidth, ropeWidth;
+  int64_t countColumns();
+  int64_t ropeWidth;
 };
 } // namespace
 
@@ -84,8 +85,6 @@ AbsorbedKernel::AbsorbedKernel(StepLowering &step, mla::AbsorbedAttentionOp op)
                   {.heads = countHeads(op), .run = countHeads(op), .stride = 1},
                   chooseTileRows(step, op)),
       op(op), pool(Pool::ofPlan(step, op.getCache())), qLat(step.lookup(op.getQLat())),
-      latentWidth(isWide(step, op) ? llvm::alignTo(pool.type.getKvLoraRank(), kValueColumns)
-                                   : step.shapes.accumulatorWidth(pool.type.getKvLoraRank())),
       ropeWidth(paddedWidth(pool.type.getQkRopeHeadDim())) {
   output = step.allocate(op.getOutput());
   planArgs = pool.args();
@@ -103,8 +102,16 @@ AbsorbedKernel::AbsorbedKernel(StepLowering &step, mla::AbsorbedAttentionOp op)
   }
 }
 
+/// Of a latent's tile, in the kernel under construction.
+int64_t AbsorbedKernel::countColumns() {
+  if (isWide(step, op))
+    return llvm::alignTo(rankOf(op), kValueColumns);
+  return step.shapes.latentWidth(rankOf(op), knownRows.value_or(0), pool.type.isQuantized());
+}
+
 tile::AttendOp AbsorbedKernel::emitAttend(KernelBuilder &b, ValueRange args, const Work &work) {
   Pool inner = pool.inKernel(args);
+  int64_t latentWidth = countColumns();
   SmallVector<Value> queries = {loadQueries(b, args, args[qLatArg], qLat, work, latentWidth)};
   if (qPe)
     queries.push_back(loadQueries(b, args, args[qPeArg], *qPe, work, ropeWidth));

@@ -324,7 +324,7 @@ void PagedKernel::launchGrid() {
     name += "_split";
   step.launch(name, grid, planArgs, [&](KernelBuilder &b, ValueRange args) {
     if (hasFewRows())
-      setMostRows(b, *getMostRows());
+      setMostRows(b, getMostRows());
     Work work = loadGridWork(b, args);
     b.ifThen(b.isBelow(work.row, work.rows), [&] { writeGrid(b, args, work); });
   });
@@ -430,8 +430,10 @@ std::optional<int64_t> PagedKernel::getMostRows() const {
   return most;
 }
 
-void PagedKernel::setMostRows(KernelBuilder &b, int64_t rows) {
-  b.getInsertionBlock()->getParentOp()->setAttr(tile::kMaxRowsAttr, b.getI64IntegerAttr(rows));
+void PagedKernel::setMostRows(KernelBuilder &b, std::optional<int64_t> rows) {
+  knownRows = rows;
+  if (rows)
+    b.getInsertionBlock()->getParentOp()->setAttr(tile::kMaxRowsAttr, b.getI64IntegerAttr(*rows));
 }
 
 const PagedKernel::Partials &PagedKernel::getPartials() {
@@ -488,8 +490,7 @@ void PagedKernel::launchVersions(ArrayRef<int64_t> fewRows) {
 void PagedKernel::launchParts(std::optional<int64_t> mostRows, bool hasSides) {
   std::array<Value, 3> grid = {rowTiles(), step.dim("num_parts"), step.constant(1)};
   auto write = [&](KernelBuilder &b, ValueRange args) {
-    if (mostRows)
-      setMostRows(b, *mostRows);
+    setMostRows(b, mostRows);
     Value part = b.programId(1);
     Value first = b.loadScalar(args[arg.workStarts], part);
     Value end = b.loadScalar(args[arg.workStarts], b.add(part, 1));

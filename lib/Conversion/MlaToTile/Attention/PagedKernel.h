@@ -133,6 +133,8 @@ protected:
     unsigned workStarts, workItems, partialOutput, partialLse; // items
   } arg{};
   int64_t tileRows, tileKeys;
+  /// Rows that a request has at most in the kernel under construction, where that is known.
+  std::optional<int64_t> knownRows;
   bool hasOneQuery;
 
 private:
@@ -179,7 +181,7 @@ private:
   mlir::LogicalResult launchItems();
   std::optional<int64_t> getMostRows() const;
   /// Says of the kernel under construction how many rows a request has.
-  static void setMostRows(KernelBuilder &b, int64_t rows);
+  void setMostRows(KernelBuilder &b, std::optional<int64_t> rows);
   void launchVersions(llvm::ArrayRef<int64_t> fewRows);
   void launchParts(std::optional<int64_t> mostRows, bool hasSides);
   enum ItemField { kRequest, kFirstBlock, kBlocks, kSeqLen, kFirstToken, kQueryLen, kPartial };

@@ -142,9 +142,14 @@ SparseKernel::Operand SparseKernel::addResult(Value tensor) {
   return {ref, addArg(ref.buffer)};
 }
 
+static bool hasCodes(mla::SparseAttentionOp op) {
+  return op.getCache() && op.getCache().getType().isQuantized();
+}
+
 SparseKernel::SparseKernel(StepLowering &step, mla::SparseAttentionOp op)
     : step(step), op(op), heads(op.getHeads()), tileRows(step.shapes.rowsFor(heads)),
-      tileKeys(step.shapes.keys), latentWidth(step.shapes.accumulatorWidth(op.getLatentWidth())),
+      tileKeys(step.shapes.keys),
+      latentWidth(step.shapes.latentWidth(op.getLatentWidth(), heads, hasCodes(op))),
       ropeWidth(paddedWidth(op.getRopeWidth())) {
   Scope &scope = scopes.emplace_back();
   if (op.getCache()) {
