@@ -53,16 +53,19 @@ class Spec:
         return f"h{self.heads}-r{self.rank}-{self.rope}-p{self.page}-{self.dtype}{tail}"
 
 
+# Latents and rotations that end within a panel of 64 columns, or have an odd number of them.
+ODD_SPECS = (Spec(40, 288), Spec(64, 192, 64, 16), Spec(40, 256, 120, 1, "f16"), Spec(33, 160, 0))
+
+
 def grid_specs():
     """Every head count with every page size; ranks and dtypes turn beside them so that
-    each pair of any two axes occurs; and every head count in the plain case."""
+    each pair of any two axes occurs; every head count in the plain case; and odd widths."""
     specs = {}
     for (i, heads), (j, page) in itertools.product(enumerate(HEADS), enumerate(PAGES)):
         rank, rope = RANKS[(i + j) % len(RANKS)]
         spec = Spec(heads, rank, rope, page, DTYPES[(i + j // 2) % len(DTYPES)])
         specs[spec.name] = spec
-    for heads in HEADS:
-        spec = Spec(heads)
+    for spec in (*map(Spec, HEADS), *ODD_SPECS):
         specs[spec.name] = spec
     return list(specs.values())
 
