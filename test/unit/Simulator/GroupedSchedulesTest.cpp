@@ -48,6 +48,8 @@ const GroupsCase kCases[] = {
     {"decode_cut", "", "stream", 16, 2, 128, 128, 64, 64, {{300, 1}, {70, 1}}, 6, true},
     {"decode_one_kv_head", "", "stream", 5, 1, 128, 128, 64, 64, {{70, 1}, {64, 1}}, 2},
     {"decode_no_groups", "", "stream", 4, 4, 64, 64, 16, 16, {{65, 1}, {3, 1}}, 4},
+    {"decode_no_groups_part_panels", "", "stream", 3, 3, 72, 72, 16, 16, {{65, 1}, {130, 1}}, 3},
+    {"decode_no_groups_queries", "", "stream", 2, 2, 120, 120, 64, 64, {{65, 3}, {7, 2}}, 2},
     {"decode_narrow_keys", "", "stream", 8, 2, 80, 64, 16, 16, {{70, 1}, {5, 1}}, 2},
     {"decode_tiny_pages", "stream", "stream", 8, 2, 64, 64, 4, 4, {{70, 1}, {5, 1}}, 2},
     {"decode_window", "", "stream", 16, 2, 128, 128, 64, 64, {{200, 1}, {64, 1}}, 2, false, 70},
@@ -314,6 +316,12 @@ const GroupsCase kCodes[] = {
     makeCodes("codes_some_queries", 8, 2, 64, 128, 16, {{300, 11}, {70, 4}}, 6, true),
     makeCodes("codes_wide_queries", 6, 2, 256, 256, 64, {{130, 4}, {65, 1}}, 4),
     makeCodes("codes_wide_tiles", 6, 2, 128, 256, 16, {{300, 25}, {70, 3}}, 6, true),
+    // A head that ends within a panel of 64 columns, of codes within half of one; a head of its
+    // own.
+    makeCodes("codes_part_panels", 8, 2, 96, 96, 16, {{130, 1}, {0, 1}, {65, 1}}, 4),
+    makeCodes("codes_part_panels_no_groups", 3, 3, 80, 80, 64, {{100, 1}, {17, 1}}, 3, true),
+    makeCodes("codes_part_panels_queries", 8, 2, 112, 112, 8, {{130, 3}, {70, 2}}, 4),
+    makeCodes("codes_wide_part_panels", 5, 1, 160, 160, 32, {{130, 1}, {64, 1}}, 2),
     makeCodes("codes_tiny_pages", 8, 2, 64, 64, 4, {{70, 1}, {5, 1}}, 2),
     // Heads of half a panel: boxes of a part of one, of keys, of values, of both.
     makeCodes("codes_half_panels_turns", 24, 3, 64, 64, 64,

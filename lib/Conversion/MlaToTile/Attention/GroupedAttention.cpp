@@ -27,6 +27,8 @@ using namespace mlac;
 using namespace mlac::mla_to_tile;
 using cache::Part;
 
+static int64_t countPanelColumns(int64_t columns) { return llvm::alignTo(columns, kValueColumns); }
+
 namespace {
 class GroupedKernel : public PagedKernel {
 public:
@@ -38,8 +40,8 @@ private:
     unsigned table;
   };
   int64_t getOutputWidth() const {
-    return problem.canHaveSides ? llvm::alignTo(values.columns, kValueColumns)
-                                : step.shapes.accumulatorWidth(values.columns);
+    return problem.canHaveSides || isTurned ? countPanelColumns(values.columns)
+                                            : step.shapes.accumulatorWidth(values.columns);
   }
   static Rows chooseRows(StepLowering &step, mla::GroupedAttentionOp op, int64_t tileRows);
   Source addSource(TypedValue<mla::CacheType> cache, Part part);
@@ -50,6 +52,7 @@ private:
   TensorRef query;
   Source keys, values;
   unsigned queryArg = 0, sinkArg = 0;
+  bool isTurned; // codes of whole panels become operands
 };
 } // namespace
 
@@ -63,13 +66,22 @@ static bool canHaveSides(StepLowering &step, mla::GroupedAttentionOp op) {
          (columns % kValueColumns == 0 || columns <= step.shapes.narrowColumns);
 }
 
-/// Whether consumers turn codes of whole panels into operands in registers.
+/// Whether consumers turn codes of whole panels into operands in registers. A head's last panel may
+/// be part of one, which ends where copies do.
 static bool turnsCodes(StepLowering &step, mla::GroupedAttentionOp op) {
-  auto query = cast<RankedTensorType>(op.getQuery().getType());
-  auto output = cast<RankedTensorType>(op.getOutput().getType());
+  auto hasPanels = [](Value rows) {
+    int64_t columns = cast<RankedTensorType>(rows.getType()).getDimSize(2);
+    return columns % kValueColumns == 0 ||
+           (columns > kValueColumns && columns % kRowAlignment == 0);
+  };
   return step.shapes.partitionsAttention && step.machine.tuning.streamTurnRegisters != 0 &&
-         op.getValueCache().getType().isQuantized() && query.getDimSize(2) % kValueColumns == 0 &&
-         output.getDimSize(2) % kValueColumns == 0;
+         op.getValueCache().getType().isQuantized() && hasPanels(op.getQuery()) &&
+         hasPanels(op.getOutput());
+}
+
+/// Of an output of consumers that turn codes.
+static int64_t countTurnedColumns(mla::GroupedAttentionOp op) {
+  return countPanelColumns(cast<RankedTensorType>(op.getOutput().getType()).getShape().back());
 }
 
 /// Of a side, of a tile's as many as registers hold. Of a program that turns codes, where those are
@@ -78,12 +90,13 @@ static bool turnsCodes(StepLowering &step, mla::GroupedAttentionOp op) {
 static int64_t countMostSideRows(StepLowering &step, mla::GroupedAttentionOp op) {
   int64_t columns = cast<RankedTensorType>(op.getOutput().getType()).getShape().back();
   if (canHaveSides(step, op)) {
-    int64_t rows = step.machine.countSideRows(llvm::alignTo(columns, kValueColumns));
+    int64_t rows = step.machine.countSideRows(countPanelColumns(columns));
     return std::min(rows, step.shapes.queryRows);
   }
   if (!turnsCodes(step, op))
     return 0;
   bool carriesMore = op.getSink() || !op.getSoftcap().isZero();
+  columns = countTurnedColumns(op);
   int64_t rows = step.machine.countCodedRows(columns, carriesMore);
   if (rows >= step.shapes.queryRows)
     return 0;
@@ -97,8 +110,7 @@ static int64_t countMostSideRows(StepLowering &step, mla::GroupedAttentionOp op)
 static SmallVector<int64_t, 3> countFewRows(StepLowering &step, mla::GroupedAttentionOp op) {
   if (!turnsCodes(step, op))
     return {};
-  int64_t columns = cast<RankedTensorType>(op.getOutput().getType()).getShape().back();
-  int64_t most = step.machine.countTurnRows(columns);
+  int64_t most = step.machine.countTurnRows(countTurnedColumns(op));
   SmallVector<int64_t, 3> rows;
   for (int64_t few = 2 * TileShapes::kRowGroup; few < most; few *= 2)
     if (few >= 2 * static_cast<int64_t>(op.getGroup()))
@@ -140,7 +152,8 @@ GroupedKernel::GroupedKernel(StepLowering &step, mla::GroupedAttentionOp op, boo
                    .mostSideRows = countMostSideRows(step, op),
                    .fewRows = countFewRows(step, op)},
                   chooseRows(step, op, chooseTileRows(step, op)), chooseTileRows(step, op)),
-      op(op), query(step.lookup(op.getQuery())), keys(addSource(op.getKeyCache(), Part::Key)) {
+      op(op), query(step.lookup(op.getQuery())), keys(addSource(op.getKeyCache(), Part::Key)),
+      isTurned(turnsCodes(step, op)) {
   bool isOnePool = step.cache(op.getKeyCache()) == step.cache(op.getValueCache());
   values = isOnePool ? keys : addSource(op.getValueCache(), Part::Value);
   output = step.allocate(op.getOutput());
@@ -186,7 +199,7 @@ SmallVector<Value> GroupedKernel::startWithSink(KernelBuilder &b, ValueRange arg
 }
 
 tile::AttendOp GroupedKernel::emitAttend(KernelBuilder &b, ValueRange args, const Work &work) {
-  int64_t width = paddedWidth(keys.columns);
+  int64_t width = isTurned ? countPanelColumns(keys.columns) : paddedWidth(keys.columns);
   Value queries = loadQueries(b, args, args[queryArg], query, work, width);
   Value head = work.run; // of keys
   if (int64_t runs = op.getGroup() / layout.run; runs != 1)

@@ -161,10 +161,12 @@ Value PagedKernel::loadQueries(KernelBuilder &b, ValueRange args, Value buffer,
     Value column = work.run ? b.mul(work.run, columns) : b.index(0);
     return b.load(view, {b.add(work.firstToken, work.ownRow), column}, {tileRows, width});
   }
+  // Else it is the only one of a group, whose boxes end with its columns.
   if (layout.stride != 1) {
-    Value view = b.view(buffer, b.extent(b.mul(work.run, stride), ref.offset),
-                        {OpFoldResult(args[arg.tokens]), b.fixed(columns)},
-                        {b.fixed(layout.stride * stride), b.fixed(1)});
+    Value view =
+        b.view(buffer, b.extent(b.mul(work.run, stride), ref.offset),
+               {OpFoldResult(args[arg.tokens]), b.fixed(1), b.fixed(columns)},
+               {b.fixed(layout.stride * stride), b.fixed(layout.stride * stride), b.fixed(1)});
     return b.load(view, {b.add(work.firstToken, work.ownRow), b.index(0)}, {tileRows, width});
   }
   Value view = b.view(buffer, b.fixed(ref.offset),
