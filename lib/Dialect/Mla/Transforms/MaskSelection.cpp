@@ -134,8 +134,8 @@ struct MaskSelection : mla::impl::MlaMaskSelectionBase<MaskSelection> {
     Value seen = sizes.batchDim("attended_pairs"), masked = seen;
     if (mayHaveContext) {
       Value context = sizes.batchDim("total_context_len");
-      Value hasContext = sizes.isMore(context, sizes.constant(0));
-      Value launches = sizes.select(hasContext, sizes.constant(costs.chunks), sizes.constant(0));
+      Value none = sizes.constant(0), ofChunks = sizes.constant(costs.chunks);
+      Value launches = sizes.select(sizes.isMore(context, none), ofChunks, none);
       Value projected = sizes.multiply(context, costs.projected);
       masked = sizes.add(seen, sizes.add(projected, launches));
     }
