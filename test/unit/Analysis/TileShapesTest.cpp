@@ -10,43 +10,42 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 using namespace mlac;
 
 namespace {
 
-constexpr bool kCodes = true, kValues = false;
+struct Width {
+  int64_t latent, ofValues, ofCodes; // what a tile has for it
+};
+
+void expectWidths(const std::vector<int64_t> &rowCounts, const std::vector<Width> &widths) {
+  const TileShapes &shapes = TileShapes::get(TileTarget::Sm90);
+  for (int64_t rows : rowCounts)
+    for (const Width &width : widths) {
+      EXPECT_EQ(shapes.latentWidth(width.latent, rows, false), width.ofValues) << width.latent;
+      EXPECT_EQ(shapes.latentWidth(width.latent, rows, true), width.ofCodes) << width.latent;
+    }
+}
 
 /// Halves of whole panels of 64 columns, of codes 128, for 33 and more rows, or any number.
 TEST(TileShapes, C03_LatentsOfManyRowsAreHalvesOfPanels) {
-  const TileShapes &shapes = TileShapes::get(TileTarget::Sm90);
-  for (int64_t rows : {0, 33, 128}) {
-    EXPECT_EQ(shapes.latentWidth(512, rows, kValues), 512);
-    EXPECT_EQ(shapes.latentWidth(384, rows, kValues), 384);
-    EXPECT_EQ(shapes.latentWidth(320, rows, kValues), 384);
-    EXPECT_EQ(shapes.latentWidth(192, rows, kValues), 256);
-    EXPECT_EQ(shapes.latentWidth(128, rows, kValues), 128);
-    EXPECT_EQ(shapes.latentWidth(512, rows, kCodes), 512);
-    EXPECT_EQ(shapes.latentWidth(384, rows, kCodes), 512);
-    EXPECT_EQ(shapes.latentWidth(256, rows, kCodes), 256);
-    EXPECT_EQ(shapes.latentWidth(128, rows, kCodes), 256);
-  }
+  expectWidths({0, 33, 128}, {{512, 512, 512},
+                              {384, 384, 512},
+                              {320, 384, 512},
+                              {256, 256, 256},
+                              {192, 256, 256},
+                              {128, 128, 256}});
 }
 
 TEST(TileShapes, C03_LatentsOfFewRowsAreWholePanels) {
-  const TileShapes &shapes = TileShapes::get(TileTarget::Sm90);
-  for (int64_t rows : {1, 16, 32}) {
-    EXPECT_EQ(shapes.latentWidth(192, rows, kValues), 192);
-    EXPECT_EQ(shapes.latentWidth(100, rows, kValues), 128);
-    EXPECT_EQ(shapes.latentWidth(192, rows, kCodes), 256);
-    EXPECT_EQ(shapes.latentWidth(384, rows, kCodes), 384);
-    EXPECT_EQ(shapes.latentWidth(128, rows, kCodes), 128);
-  }
+  expectWidths({1, 16, 32}, {{384, 384, 384}, {192, 192, 256}, {128, 128, 128}, {100, 128, 128}});
 }
 
 TEST(TileShapes, C03_NarrowLatentsAndThoseOfOtherTargetsArePadded) {
-  EXPECT_EQ(TileShapes::get(TileTarget::Sm90).latentWidth(40, 128, kCodes), 48);
-  EXPECT_EQ(TileShapes::get(TileTarget::Sm90).latentWidth(64, 128, kValues), 64);
-  EXPECT_EQ(TileShapes::get(TileTarget::Cpu).latentWidth(200, 128, kCodes), 208);
+  expectWidths({0, 1, 128}, {{40, 48, 48}, {64, 64, 64}});
+  EXPECT_EQ(TileShapes::get(TileTarget::Cpu).latentWidth(200, 128, true), 208);
 }
 
 } // namespace
