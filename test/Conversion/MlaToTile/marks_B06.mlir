@@ -69,6 +69,7 @@ func.func @onto(%q: tensor<?x16x64xbf16> {mla.input = "q"}, %p: tensor<?x16x64xf
 // Of a chunk the bits of as many keys as a request has there, from the chunk's first position on, which all
 // requests have in common. A split reads words from its first key's on: whole ones, as blocks of keys are.
 // CHECK-LABEL: tile.plan @chunk
+// CHECK-SAME: attributes {tile.optional_chunks}
 // CHECK-DAG: %[[KEYS:.*]] = tile.dim "chunk_request_tokens"
 // CHECK-DAG: %[[WORDS:.*]] = arith.ceildivsi %[[KEYS]], %c32
 // CHECK-DAG: %[[CAPACITY:.*]] = tile.dim "chunk_capacity"
@@ -88,7 +89,7 @@ func.func @onto(%q: tensor<?x16x64xbf16> {mla.input = "q"}, %p: tensor<?x16x64xf
 !lse = tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
 func.func @chunk(%q: tensor<?x16x64xbf16> {mla.input = "q"}, %k: tensor<?x16x64xbf16> {mla.input = "k"},
                  %selected: tensor<?x48xi32> {mla.input = "selected"}, %batch: !mla.batch)
-    -> (tensor<?x16x64xf32> {mla.output = "output"}, !lse {mla.output = "lse"}) {
+    -> (tensor<?x16x64xf32> {mla.output = "output"}, !lse {mla.output = "lse"}) attributes {mla.optional_chunks} {
   %chunk = arith.constant 3 : index
   %splits = arith.constant 2 : index
   %marks = mla.mark_selected %selected over %batch chunk %chunk : tensor<?x48xi32>, !mla.batch -> tensor<?x?xi32>

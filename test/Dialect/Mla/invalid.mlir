@@ -2260,3 +2260,15 @@ func.func @heads_outermost_weight(%q: tensor<4x4x64xbf16> {mla.weight = "q", mla
 func.func @heads_outermost_value(%q: tensor<?x4x64xbf16> {mla.input = "q", mla.heads_outermost = true}) {
   return
 }
+
+// -----
+
+// expected-error @+1 {{expected mla.optional_chunks to be no value, got 1 : i64}}
+func.func @optional_chunks_value(%b: !mla.batch) attributes {mla.optional_chunks = 1 : i64} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{mla.optional_chunks is for func.func}}
+module attributes {mla.optional_chunks} {}

@@ -1577,3 +1577,10 @@ tile.plan @fork_c1_V4_41 {
   }
   tile.return
 }
+
+// -----
+
+// expected-error @+1 {{expected tile.optional_chunks to be no value, got 1 : i64}}
+tile.plan @optional_chunks_value attributes {tile.optional_chunks = 1 : i64} {
+  tile.return
+}
